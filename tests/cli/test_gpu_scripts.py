@@ -224,7 +224,7 @@ def ends_of_the_soaks_trials():
 
 def ended(program, mode, end="ended", switches=0, unreadable=0, words=""):
     return {"program": program, "mode": mode, "end": end, "switches": switches,
-            "unreadable": unreadable, "words": words}
+            "detached": switches // 2, "unreadable": unreadable, "words": words}
 
 
 @test
@@ -232,9 +232,10 @@ def the_soaks_table_and_status():
     good = [ended("train", "bare"), ended("train", "shifts", switches=40),
             ended("train", "shifts", "killed", switches=2), ended("jax", "bare", "absent")]
     equal(soak.table(soak.tally(good)),
-          ["program  mode    trials  switches  deaths  wrong  hangs  killed  unreadable",
-           "train    bare         1         0       0      0      0       0           0",
-           "train    shifts       2        42       0      0      0       1           0"])
+          ["program  mode    trials  switches  detached  deaths  wrong  hangs  killed  unreadable",
+           "train    bare         1         0         0       0      0      0       0           0",
+           "train    shifts       2        42        21       0      0      0       1           0"])
+    equal(soak.detached("detached 3 times; 1.0 MB\ndetached 4 times; 2.0 MB"), 7)
     equal(soak.verdict(good),
           (["switches 42, deaths 0, wrong results 0, hangs 0, unreadable runs 0"], 0))
     for end in ("deaths", "wrong", "hangs"):

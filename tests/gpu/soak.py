@@ -14,6 +14,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -126,9 +127,10 @@ def tally(results):
         if result["end"] == "absent":
             continue
         row = rows.setdefault((result["program"], result["mode"]), dict.fromkeys(
-            ("trials", "switches", "deaths", "wrong", "hangs", "killed", "unreadable"), 0))
+            ("trials", "switches", "detached", "deaths", "wrong", "hangs", "killed", "unreadable"), 0))
         row["trials"] += 1
         row["switches"] += result["switches"]
+        row["detached"] += result["detached"]
         row["unreadable"] += result["unreadable"]
         if result["end"] in row:
             row[result["end"]] += 1
@@ -163,6 +165,11 @@ def verdict(results):
 
 def switches(report):
     return len(report["overhead"].get("level_changes") or [])
+
+
+def detached(facts):
+    """As the library says at a session's end; a program that is killed says nothing."""
+    return sum(map(int, re.findall(r"detached (\d+) times", facts)))
 
 
 class Trial:
@@ -276,7 +283,7 @@ class Soak:
         if end == "ended":
             self.reference.setdefault(trial.program, said["result"])
         trial.result = {"program": trial.program, "mode": trial.mode, "end": end, "words": words,
-                        "switches": 0, "unreadable": 0,
+                        "switches": 0, "detached": 0, "unreadable": 0,
                         "stderr": errors[-3000:] if end in FAULTS else ""}
         # A program killed early has no run yet; every other one must have one.
         recorded = any(name.endswith(".mst") and os.path.getsize(os.path.join(trial.run, name))
@@ -301,6 +308,9 @@ class Soak:
         if status == 0:
             with open(trial.report) as f:
                 trial.result["switches"] = switches(json.load(f))
+            facts = subprocess.run([self.moescope, "sql", trial.run, "select value from facts"],
+                                   capture_output=True, text=True, env=self.plain, timeout=60)
+            trial.result["detached"] = detached(facts.stdout)
         else:
             with open(trial.errors, errors="replace") as f:
                 said = f.read().strip()

@@ -163,6 +163,7 @@ static void make_records(uint64_t now, struct fake_record *r)
 	r[UNNAMED].call = r[RUNTIME].call;
 	/* As where another client has left its subscription behind. */
 	r[RUNTIME].uninvited = r[DRIVER].uninvited = r[UNNAMED].uninvited = true;
+	r[SYNC].uninvited = true;
 	r[UNNAMED].call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaMemset_v3020;
 	r[SYNC].sync = (CUpti_ActivitySynchronization2){
 		.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,

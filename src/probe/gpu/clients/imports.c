@@ -444,6 +444,57 @@ int imports_redirect_in(const void *address, const struct import *import)
 	return in.walk.error ? in.walk.error : in.walk.changed;
 }
 
+struct bound {
+	const void *address, *but;
+	const char *symbol;
+	void *found;
+};
+
+NOT_ASAN static void find_bound(struct bound *bound, const struct module *m, const struct tables *t,
+				const Elf64_Rela *rela)
+{
+	uintptr_t at = m->base + rela->r_offset;
+	const Elf64_Sym *symbol = t->symbols + ELF64_R_SYM(rela->r_info);
+	void *value;
+
+	if (bound->found || !IS_FUNCTION_SLOT(ELF64_R_TYPE(rela->r_info)) || at % sizeof(at) ||
+	    !segment_of(m, at, sizeof(at)) || !readable(m, symbol, sizeof(*symbol)) ||
+	    !symbol_is(t, symbol, bound->symbol))
+		return;
+	value = pointer(__atomic_load_n((uintptr_t *)pointer(at), __ATOMIC_RELAXED));
+	if (value && value != bound->but && !inside(m, value))
+		bound->found = value;
+}
+
+static int find_bound_in(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct bound *bound = arg;
+	struct module m;
+	struct tables t;
+
+	(void)size;
+	if (!module_open(&m, info) || !inside(&m, bound->address))
+		return 0;
+	if (!tables_open(&t, &m))
+		return 1;
+	if (t.plt)
+		for (size_t i = 0; i < t.plt_bytes / sizeof(*t.plt); i++)
+			find_bound(bound, &m, &t, &t.plt[i]);
+	if (t.rela)
+		for (size_t i = t.n_relative; i < t.rela_bytes / sizeof(*t.rela); i++)
+			find_bound(bound, &m, &t, &t.rela[i]);
+	return 1;
+}
+
+void *imports_bound_in(const void *address, const char *symbol, const void *but)
+{
+	struct bound bound = { .address = address, .but = but, .symbol = symbol };
+
+	if (SUPPORTED)
+		dl_iterate_phdr(find_bound_in, &bound);
+	return bound.found;
+}
+
 struct search {
 	const void *address;
 	struct module found;

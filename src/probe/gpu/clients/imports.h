@@ -35,6 +35,9 @@ int imports_restore(const struct import *imports, size_t n);
 /* The other way round, for good: how the module that has `address` in it calls one function of
  * another. A slot that is not bound yet stays as it is. Returns as above. */
 int imports_redirect_in(const void *address, const struct import *import);
+/* What that module calls as `symbol`, other than `but`; NULL: nothing, or not bound yet. First what it
+ * calls directly: the address that others take of a function may be a stub of the program's. */
+void *imports_bound_in(const void *address, const char *symbol, const void *but);
 
 /* The addresses [start, end) of the module that has `address` in it. -ENOENT: none has. */
 int imports_module_of(const void *address, uintptr_t *ret_start, uintptr_t *ret_end);

@@ -47,14 +47,17 @@ static _Atomic int64_t off_ns; /* when they were disabled */
 /* The thread that finalised in a callback and has not yet been seen outside; 0: nobody. */
 static struct witness_thread leaver;
 static int64_t leaver_at_ns;
-static uint64_t told_kept_bytes;
+static unsigned int finalized, told_finalized; /* times */
+static bool told_stays;
 static bool held_up;	     /* by a thread, so that CUPTI could not be finalised; not told yet */
 static bool callbacks_ended; /* while resting: every thread has left the last of them */
 
 static const CUpti_ActivityKind kinds[] = {
-	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-	CUPTI_ACTIVITY_KIND_MEMCPY2,	       CUPTI_ACTIVITY_KIND_MEMSET,
-	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,   CUPTI_ACTIVITY_KIND_DEVICE,
+	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+	CUPTI_ACTIVITY_KIND_MEMCPY,
+	CUPTI_ACTIVITY_KIND_MEMCPY2,
+	CUPTI_ACTIVITY_KIND_MEMSET,
+	CUPTI_ACTIVITY_KIND_DEVICE,
 };
 static const CUpti_ActivityKind full_kinds[] = {
 	CUPTI_ACTIVITY_KIND_MEMORY2,
@@ -373,11 +376,22 @@ void cupti_flush(void)
 }
 
 /* It would also take away another client's subscription. And CUPTI may have lost count of runtime
- * calls, which others request (cupti_calls.c). */
+ * calls, which others request (cupti_calls.c). NULL: nothing is against it. */
+static const char *why_not_finalize(void)
+{
+	if (!cupti_api.cuptiFinalize)
+		return "it has no cuptiFinalize";
+	if (clients_hold_subscription() || clients_were_here())
+		return "another profiler has used it";
+	if (!cupti_can_keep_memory())
+		return "memory that it frees and goes on using cannot be kept, because of the "
+		       "program's allocator";
+	return NULL;
+}
+
 static bool can_finalize(void)
 {
-	return wish.detach && cupti_api.cuptiFinalize && !clients_hold_subscription() &&
-	       !clients_were_here() && cupti_can_keep_memory();
+	return wish.detach && !why_not_finalize();
 }
 
 /* The lock is held, and records are off. The duration is published before the state: whoever sees
@@ -387,6 +401,7 @@ static void finalize(int64_t start_ns, bool held)
 	cupti_finalize_begins();
 	cupti_api.cuptiFinalize();
 	cupti_finalize_ended();
+	finalized++;
 	cupti_subscription_ended();
 	clients_after_finalize();
 	if (held) {
@@ -498,18 +513,32 @@ static void tell_held_up(void)
 	held_up = false;
 }
 
-/* The lock is held; the session or the process ends. */
-static void tell_kept(void)
+/* The lock is held, and CUPTI rests. Once a session. */
+static void tell_stays(void)
 {
-	uint64_t bytes = cupti_kept_bytes();
-	char words[96];
+	const char *why = wish.detach && !told_stays ? why_not_finalize() : NULL;
+	char words[192];
 
-	if (bytes == told_kept_bytes)
+	if (!why)
 		return;
-	told_kept_bytes = bytes;
-	snprintf(words, sizeof(words),
-		 "detaching left %.1f MB of CUPTI's memory allocated, as CUPTI would still use it",
-		 (double)bytes / 1e6);
+	told_stays = true;
+	snprintf(words, sizeof(words), "CUPTI stays attached between windows: %s", why);
+	moescope_info("CUPTI", words);
+}
+
+/* The lock is held; the session or the process ends. */
+static void tell_finalized(void)
+{
+	char words[128];
+
+	if (finalized == told_finalized)
+		return;
+	snprintf(
+		words, sizeof(words),
+		"detached %u times; %.1f MB of CUPTI's memory stay allocated, as CUPTI would still "
+		"use them",
+		finalized - told_finalized, (double)cupti_kept_bytes() / 1e6);
+	told_finalized = finalized;
 	moescope_info("CUPTI", words);
 }
 
@@ -540,6 +569,7 @@ enum cupti_state cupti_poll(void)
 		}
 	} else if (state == CUPTI_RESTING) {
 		tell_held_up();
+		tell_stays();
 		callbacks_ended = callbacks_ended || callbacks_end(0);
 	}
 	pthread_mutex_unlock(&lock);
@@ -683,7 +713,8 @@ void cupti_stop(void)
 
 	pthread_mutex_lock(&lock);
 	tell_held_up();
-	tell_kept();
+	tell_finalized();
+	told_stays = false;
 	if (collects_or_leaves()) {
 		if ((between_calls() && cupti_graphs_only_here()) || !cupti_subscribed() ||
 		    (cupti_saw_graphs() && !graphs_proved)) {
@@ -710,7 +741,7 @@ void cupti_end(void)
 {
 	pthread_mutex_lock(&lock);
 	tell_held_up();
-	tell_kept();
+	tell_finalized();
 	if (collects_or_leaves()) {
 		atomic_store(&cupti_leave_wanted, false);
 		settle();
@@ -774,7 +805,7 @@ void cupti_after_fork(void)
 	clients_after_fork();
 	witness_after_fork();
 	cupti_subscription_ended();
-	told_kept_bytes = cupti_kept_bytes();
+	told_finalized = finalized;
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CUDA calls that are recorded, and their names. They come from the callbacks that trace driver
- * calls (cupti_calls.c). If another client has left its subscription behind, there are none; then
- * all runtime and driver calls are requested as activity records, and the chosen ones kept: CUPTI
- * does not deliver records of single calls then, nor after it has been finalised (13.0).
+ * The CUDA calls that are recorded, their names, and those that wait. They come from the callbacks that
+ * trace driver calls (cupti_calls.c). If another client has left its subscription behind, there are
+ * none; then all runtime and driver calls and CUPTI's own records of waits are requested, and the
+ * chosen ones kept: CUPTI does not deliver records of single calls then, nor after it has been
+ * finalised (13.0).
  *
  * Any thread.
  */
@@ -98,14 +99,39 @@ static const CUpti_CallbackId made_by_runtime[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuMemFreeHost,
 };
 
+/* Waits of a thread, or of one stream for another. For its own records of them CUPTI follows every call
+ * of the runtime, at 1.5 µs a launch. */
+static const struct wait {
+	CUpti_CallbackId id;
+	CUpti_ActivitySynchronizationType type;
+	bool of_stream; /* which is the first parameter */
+	bool per_thread;
+} waits[] = {
+#define WAIT(name, type, ...)                                                                      \
+	{                                                                                          \
+		CUPTI_DRIVER_TRACE_CBID_##name, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_##type,        \
+			__VA_ARGS__                                                                \
+	}
+	WAIT(cuEventSynchronize, EVENT_SYNCHRONIZE, false, false),
+	WAIT(cuStreamWaitEvent, STREAM_WAIT_EVENT, true, false),
+	WAIT(cuStreamWaitEvent_ptsz, STREAM_WAIT_EVENT, true, true),
+	WAIT(cuStreamSynchronize, STREAM_SYNCHRONIZE, true, false),
+	WAIT(cuStreamSynchronize_ptsz, STREAM_SYNCHRONIZE, true, true),
+	WAIT(cuCtxSynchronize, CONTEXT_SYNCHRONIZE, false, false),
+	WAIT(cuCtxSynchronize_v2, CONTEXT_SYNCHRONIZE, false, false),
+#undef WAIT
+};
+
 static bool chosen[2][CALL_IDS]; /* by domain; filled when CUPTI is loaded */
 static bool by_callbacks[CALL_IDS];
+static const struct wait *wait_of[CALL_IDS];
 static bool all_on;
 
 void cupti_calls_as_records(bool on)
 {
 	static const CUpti_ActivityKind kinds[] = { CUPTI_ACTIVITY_KIND_RUNTIME,
-						    CUPTI_ACTIVITY_KIND_DRIVER };
+						    CUPTI_ACTIVITY_KIND_DRIVER,
+						    CUPTI_ACTIVITY_KIND_SYNCHRONIZATION };
 
 	for (size_t i = 0; on != all_on && i < COUNT(kinds); i++)
 		if (on)
@@ -126,11 +152,14 @@ void cupti_choose_calls(void)
 	for (size_t i = 0; i < COUNT(made_by_runtime); i++)
 		if (made_by_runtime[i] < CALL_IDS)
 			by_callbacks[made_by_runtime[i]] = true;
+	for (size_t i = 0; i < COUNT(waits); i++)
+		if (waits[i].id < CALL_IDS)
+			wait_of[waits[i].id] = &waits[i];
 }
 
 bool cupti_records_call(CUpti_CallbackId id)
 {
-	return id < CALL_IDS && by_callbacks[id];
+	return id < CALL_IDS && (by_callbacks[id] || wait_of[id]);
 }
 
 bool cupti_is_chosen(CUpti_CallbackDomain domain, CUpti_CallbackId id)
@@ -164,6 +193,32 @@ uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	return name;
 }
 
+static uint32_t stream_of(const struct wait *wait, const CUpti_CallbackData *data)
+{
+	CUstream const *stream = data->functionParams;
+	uint32_t id;
+
+	if (!wait->of_stream || !stream || !cupti_api.cuptiGetStreamIdEx ||
+	    cupti_api.cuptiGetStreamIdEx(NULL, *stream, wait->per_thread, &id) != CUPTI_SUCCESS)
+		return CUPTI_SYNCHRONIZATION_INVALID_VALUE;
+	return id;
+}
+
+static void push_wait(const struct wait *wait, const struct row_api *call,
+		      const CUpti_CallbackData *data)
+{
+	struct row_sync row = {
+		.start_ns = call->start_ns,
+		.duration_ns = call->duration_ns,
+		.type = (uint8_t)wait->type,
+		.context = data->contextUid,
+		.stream = stream_of(wait, data),
+		.correlation = call->correlation,
+	};
+
+	probe_push_device(RECORD_SYNC, &row, sizeof(row));
+}
+
 void cupti_call_ended(CUpti_CallbackId id, int64_t start_ns, uint32_t thread,
 		      const CUpti_CallbackData *data)
 {
@@ -179,6 +234,9 @@ void cupti_call_ended(CUpti_CallbackId id, int64_t start_ns, uint32_t thread,
 	};
 
 	probe_on_program_thread = true;
-	probe_push_device(RECORD_API, &row, sizeof(row));
+	if (by_callbacks[id])
+		probe_push_device(RECORD_API, &row, sizeof(row));
+	if (wait_of[id])
+		push_wait(wait_of[id], &row, data);
 	probe_on_program_thread = false;
 }

@@ -34,6 +34,7 @@
 	FUNCTION(cuptiEnableDomain)                                                                \
 	FUNCTION(cuptiGetGraphNodeId)                                                              \
 	FUNCTION(cuptiGetGraphId)                                                                  \
+	FUNCTION(cuptiGetStreamIdEx)                                                               \
 	FUNCTION(cuptiFinalize)
 
 struct cupti_api {

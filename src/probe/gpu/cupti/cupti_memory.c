@@ -34,14 +34,14 @@
 #include "probe/gpu/cupti/cupti_inside.h"
 
 #define LATER_MOST 32768
+#define SLOTS_MOST 4 /* of one function in one library */
 
 #define KEEP_NS INT64_C(2000000000) /* after cuptiFinalize: until its thread is out for sure */
 
 static _Atomic int64_t keep_until_ns; /* 0: nothing is kept */
 static _Atomic uint32_t finalizing;   /* the thread that is inside cuptiFinalize, 0: none */
 static _Atomic uint64_t kept_bytes;
-static _Atomic bool redirected;
-static bool sizes_known; /* set before that */
+static _Atomic bool redirected, sizes_known;
 /* The buffer that CUPTI has just handed over on this thread. */
 static __thread const uint8_t *handed_over;
 
@@ -62,14 +62,6 @@ static void free_later(void *memory, size_t bytes)
 	while (bytes >= list->less_than && list->less_than < SIZE_MAX)
 		list++;
 	free(atomic_exchange(&list->memory[atomic_fetch_add(&list->next, 1) % list->n], memory));
-}
-
-/* An allocator of the program's own may have its free, but leave this to the C library. */
-static bool are_of_one_module(void *a, void *b)
-{
-	Dl_info of_a, of_b;
-
-	return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
 }
 
 static bool keeps(void)
@@ -135,15 +127,38 @@ void cupti_handed_over(const uint8_t *buffer)
 	handed_over = buffer;
 }
 
+/* Returns the function that was called so far, NULL if none was found. Not by the address that `free` has
+ * here: in a program at a fixed address, as many builds of Python are, that may be the program's stub. */
+static void *redirect(const void *inside, const char *symbol, void *replacement)
+{
+	struct import import = { .symbol = symbol, .replacement = replacement };
+	void *first = NULL;
+
+	for (int i = 0; i < SLOTS_MOST; i++) {
+		import.original = imports_bound_in(inside, symbol, replacement);
+		if (!import.original || imports_redirect_in(inside, &import) <= 0)
+			break;
+		first = first ? first : import.original;
+	}
+	return first;
+}
+
+/* An allocator of the program's own may have its free, but leave this to the C library. */
+static bool are_of_one_module(void *a, void *b)
+{
+	Dl_info of_a, of_b;
+
+	return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
 /* Without it CUPTI is finalised all the same: what it frees itself is what was seen in use. */
 static void keep_memory_of_driver(void)
 {
-	static const struct import import = { "free", (void *)free, (void *)free_of_driver };
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	void *inside = driver ? dlsym(driver, "cuInit") : NULL;
 
 	if (inside)
-		imports_redirect_in(inside, &import);
+		redirect(inside, "free", (void *)free_of_driver);
 	if (driver)
 		dlclose(driver);
 }
@@ -152,20 +167,27 @@ static void keep_memory_of_driver(void)
  * a slot may not be bound before CUPTI has called the function. */
 void cupti_prepare_keeping(bool detaches)
 {
-	static const struct import imports[] = {
-		{ "free", (void *)free, (void *)keep_or_free },
-		{ "realloc", (void *)realloc, (void *)move },
-		{ "munmap", (void *)munmap, (void *)keep_or_unmap },
+	static const struct {
+		const char *symbol;
+		void *replacement;
+	} imports[] = {
+		{ "free", (void *)keep_or_free },
+		{ "realloc", (void *)move },
+		{ "munmap", (void *)keep_or_unmap },
 	};
 	static bool driver_too;
 
 	if (!cupti_api.cuptiFinalize || (!detaches && atomic_load(&redirected)))
 		return;
-	if (!atomic_load(&redirected))
-		sizes_known = are_of_one_module((void *)free, (void *)malloc_usable_size);
-	for (size_t i = 0; i < (detaches ? COUNT(imports) : 1); i++)
-		if (imports_redirect_in((void *)cupti_api.cuptiFinalize, &imports[i]) > 0 && i == 0)
-			atomic_store(&redirected, true);
+	for (size_t i = 0; i < (detaches ? COUNT(imports) : 1); i++) {
+		void *was = redirect((void *)cupti_api.cuptiFinalize, imports[i].symbol,
+				     imports[i].replacement);
+
+		if (!was || i > 0)
+			continue;
+		atomic_store(&sizes_known, are_of_one_module(was, (void *)malloc_usable_size));
+		atomic_store(&redirected, true);
+	}
 	if (detaches && sizes_known && !driver_too)
 		keep_memory_of_driver();
 	driver_too |= detaches;
