@@ -44,6 +44,9 @@ enum fake_call {
 };
 
 #define FAKE_SWITCHES 256
+/* Of every call that comes with callbacks. */
+#define FAKE_CONTEXT 71
+#define FAKE_STREAM 7
 
 struct fake_state {
 	unsigned int registered; /* times the callbacks were registered */

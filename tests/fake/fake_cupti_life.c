@@ -241,9 +241,16 @@ static void stop_counting(void)
 		counting_on = there;
 }
 
+/* All that any call of the driver gets: a stream. */
+static const struct {
+	CUstream stream;
+} parameters = { (CUstream)(uintptr_t)(2 * FAKE_STREAM) };
+
 static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER };
+	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER,
+				    .functionParams = &parameters,
+				    .contextUid = FAKE_CONTEXT };
 	const struct timespec moment = { .tv_nsec = 2000 };
 	unsigned int attachment = known_to();
 
@@ -290,6 +297,8 @@ static void leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	int status = 0;
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_EXIT,
+				    .functionParams = &parameters,
+				    .contextUid = FAKE_CONTEXT,
 				    .functionReturnValue = &status,
 				    .correlationId = correlation };
 
@@ -590,5 +599,14 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 	stop_counting();
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
+	return CUPTI_SUCCESS;
+}
+
+/* A stream is twice its id, and that of a thread one more. */
+CUptiResult CUPTIAPI cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
+					uint32_t *id)
+{
+	(void)context;
+	*id = (uint32_t)((uintptr_t)stream / 2) + per_thread;
 	return CUPTI_SUCCESS;
 }

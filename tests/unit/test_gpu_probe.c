@@ -397,6 +397,51 @@ static void test_every_kind(void **state)
 	run_free(run);
 }
 
+/* By callbacks, in the order of their types: CUPTI's own records of them are not wanted. */
+static const struct {
+	CUpti_CallbackId id;
+	uint32_t type, stream;
+	bool is_call; /* which is recorded, too */
+} waits[] = {
+	{ CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize, 1, UINT32_MAX, true },
+	{ CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent, 2, FAKE_STREAM, false },
+	{ CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent_ptsz, 2, FAKE_STREAM + 1, false },
+	{ CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, 3, FAKE_STREAM, true },
+	{ CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz, 3, FAKE_STREAM + 1, true },
+	{ CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, 4, UINT32_MAX, true },
+};
+#define WAITS (sizeof(waits) / sizeof(waits[0]))
+
+static void wait_in_every_way(void)
+{
+	start_at(MOESCOPE_TRACE);
+	for (size_t i = 0; i < WAITS; i++)
+		cupti->call(CUPTI_CB_DOMAIN_DRIVER_API, waits[i].id);
+	moescope_stop();
+}
+
+static void test_waits(void **state)
+{
+	struct run *run = run_of(wait_in_every_way);
+	size_t calls = 0;
+
+	(void)state;
+	assert_int_equal(run->sync.n, WAITS);
+	for (size_t i = 0; i < WAITS; i++) {
+		assert_int_equal(run->sync.type[i], waits[i].type);
+		assert_int_equal(run->sync.stream[i], waits[i].stream);
+		assert_int_equal(run->sync.context[i], FAKE_CONTEXT);
+		assert_true(run->sync.duration_ns[i] > 0);
+		if (!waits[i].is_call)
+			continue;
+		assert_int_equal(run->api.start_ns[calls], run->sync.start_ns[i]);
+		assert_int_equal(run->api.duration_ns[calls], run->sync.duration_ns[i]);
+		assert_int_equal(run->api.correlation[calls++], run->sync.correlation[i]);
+	}
+	assert_int_equal(run->api.n, calls);
+	run_free(run);
+}
+
 static void test_levels(void **state)
 {
 	for (int level = MOESCOPE_COUNTS; level <= MOESCOPE_FULL; level++) {
@@ -617,8 +662,13 @@ static void test_losses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_every_kind),	 TEST(test_levels),   TEST(test_untimed),
-		TEST(test_clock_is_set), TEST(test_no_clock), TEST(test_buffers_in_any_order),
+		TEST(test_every_kind),
+		TEST(test_waits),
+		TEST(test_levels),
+		TEST(test_untimed),
+		TEST(test_clock_is_set),
+		TEST(test_no_clock),
+		TEST(test_buffers_in_any_order),
 		TEST(test_losses),
 	};
 
