@@ -13,8 +13,10 @@ Installed for the steps that are recorded and taken out after them:
 Times are those of the host: on a GPU the work may still be queued when a phase ends.
 """
 import functools
+import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 from .._types import Args, Function, Json
 from .ranges import Range
@@ -25,29 +27,35 @@ if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 
+class Open(Protocol):
+    """An open phase."""
+
+    def end(self) -> None: ...
+
+
 class _Thread(threading.local):
     """What is open on this thread."""
 
     def __init__(self) -> None:
         self.in_module = False
-        self.optimizers: list[Range] = []
+        self.optimizers: list[Open] = []
 
 
 class Phases:
+    _backward_calls: tuple[str, ...] = ("backward", "grad")
+
     def __init__(self) -> None:
         self._handles: list[RemovableHandle] = []
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._thread = _Thread()
+        self._on = False
+        self._step_code: Optional[CodeType] = None  # torch's, around an optimizer's step
         self._backwards = 0  # open now, on whichever thread
         self._trained = False
         self.spans: list[tuple[int, int, int]] = []  # of the window: start, end, phase
 
-    @property
-    def installed(self) -> bool:
-        return bool(self._handles)
-
     def install(self) -> None:
-        if self.installed:
+        if self._on:
             return
         import torch
         from torch.optim import optimizer
@@ -58,14 +66,16 @@ class Phases:
             optimizer.register_optimizer_step_pre_hook(self._before_optimizer),
             optimizer.register_optimizer_step_post_hook(self._after_optimizer),
         ]
+        self._on = True
         self._replace(torch.nn.Module, "__call__", self._module)
-        self._replace(torch.autograd, "backward", self._backward)
-        self._replace(torch.autograd, "grad", self._backward)
+        for name in self._backward_calls:
+            self._replace(torch.autograd, name, self._backward)
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._data)
 
     def remove(self) -> None:
         """Restores everything as before install(). An open phase ends where it would have, except
         that of a failed optimizer, which torch does not report: it ends here."""
+        self._on = False
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -77,7 +87,8 @@ class Phases:
         while self._thread.optimizers:
             self._thread.optimizers.pop().end()
 
-    def _open(self, phase: str, annotate: bool = True) -> Range:
+    def _open(self, phase: str, annotate: bool = True) -> Open:
+        self._end_failed_optimizers()
         return Range(phase, phase, annotate=annotate, spans=self.spans).begin()
 
     def _replace(self, owner: Any, name: str, wrap: Function) -> None:
@@ -89,7 +100,7 @@ class Phases:
     def _backward(self, original: Function) -> Function:
         @functools.wraps(original)
         def backward(*args: object, **kwargs: object) -> Any:
-            if not self.installed:
+            if not self._on:
                 return original(*args, **kwargs)
             open_range = self._open("backward")
             self._backwards += 1
@@ -104,7 +115,7 @@ class Phases:
     def _data(self, original: Function) -> Function:
         @functools.wraps(original)
         def __next__(iterator: object) -> Any:
-            if not self.installed:
+            if not self._on:
                 return original(iterator)
             open_range = self._open("data", annotate=False)
             try:
@@ -121,10 +132,9 @@ class Phases:
         @functools.wraps(original)
         def __call__(module: "nn.Module", *args: object, **kwargs: object) -> Any:
             # None of this may end up in a compiled graph.
-            if is_compiling() or thread.in_module or not self.installed:
+            if is_compiling() or thread.in_module or not self._on:
                 return original(module, *args, **kwargs)
-            phase = self._phase_of(module)
-            open_range = self._open(phase)
+            open_range = self._open_module(module, args, kwargs)
             thread.in_module = True
             try:
                 return original(module, *args, **kwargs)
@@ -132,6 +142,9 @@ class Phases:
                 thread.in_module = False
                 open_range.end()
         return __call__
+
+    def _open_module(self, module: "nn.Module", args: Args, kwargs: Json) -> Open:
+        return self._open(self._phase_of(module))
 
     def _phase_of(self, module: "nn.Module") -> str:
         import torch
@@ -143,9 +156,31 @@ class Phases:
         return "forward"
 
     def _before_optimizer(self, optimizer: "Optimizer", args: Args, kwargs: Json) -> None:
+        from torch.compiler import is_compiling
+
+        if is_compiling():
+            return
+        self._step_code = sys._getframe(1).f_code
+        self._end_failed_optimizers(1)
         # torch annotates optimizers and data loaders itself
-        self._thread.optimizers.append(self._open("optimizer", annotate=False))
+        opened = self._open("optimizer", annotate=False)
+        self._thread.optimizers.append(opened)
 
     def _after_optimizer(self, optimizer: "Optimizer", args: Args, kwargs: Json) -> None:
-        if self._thread.optimizers:
+        from torch.compiler import is_compiling
+
+        if not is_compiling() and self._thread.optimizers:
+            self._thread.optimizers.pop().end()
+
+    def _end_failed_optimizers(self, starting: int = 0) -> None:
+        """torch does not report an optimizer whose step has raised: its code is no longer on the
+        stack. `starting`: steps that are on it and not yet open."""
+        if not self._thread.optimizers:
+            return
+        frame: Optional[FrameType] = sys._getframe(1)
+        running = -starting
+        while frame is not None:
+            running += frame.f_code is self._step_code
+            frame = frame.f_back
+        while len(self._thread.optimizers) > running:
             self._thread.optimizers.pop().end()

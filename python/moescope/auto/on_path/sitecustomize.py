@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs at the start of every Python under `moescope run`: waits for torch, and is gone.
+
+Python imports the first sitecustomize on its path, and this folder is first. So this one removes the
+folder from the path and then imports the next one, as Python would have done: its errors, and that
+there is none, are Python's own to handle. MOESCOPE_AUTO is set unless `moescope run --no-auto` says
+otherwise. Only the standard library, and little of it: a Python without torch pays for all of this.
+"""
+import os
+import sys
+
+_FOLDER = os.path.dirname(__file__)
+
+
+def _note(words):
+    """For the run, where no library is there to record it. `moescope run` puts it into run.json."""
+    try:
+        path = os.path.join(os.environ["MOESCOPE_RUN"], f"auto-{os.getpid()}.note")
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(" ".join(words.split()) + "\n")
+    except (OSError, KeyError):
+        pass  # there is nowhere left to say it, and the program comes first
+
+
+def _package():
+    """moescope.auto.program: from the program's own package if it is this one, so that both know of
+    each other, else under another name: the program has no moescope to import."""
+    import importlib
+    import importlib.util
+
+    root = os.path.dirname(os.path.dirname(_FOLDER))
+    found = importlib.util.find_spec("moescope")
+    if found is not None and found.origin and \
+            os.path.realpath(os.path.dirname(found.origin)) == os.path.realpath(root):
+        return importlib.import_module("moescope.auto.program")
+    name = "_moescope_auto"
+    spec = importlib.util.spec_from_file_location(name, os.path.join(root, "__init__.py"),
+                                                  submodule_search_locations=[root])
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+    return importlib.import_module(name + ".auto.program")
+
+
+def _torch_is_there():
+    try:
+        _package().install(_note)
+    except Exception as why:
+        _note(f"steps and phases of PyTorch are not recorded: {type(why).__name__}: {why}")
+
+
+class _Torch:
+    """A finder that finds nothing, and is asked first: from it we learn that torch is imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        from importlib.util import find_spec
+
+        spec = find_spec("torch")
+        loader = getattr(spec, "loader", None)
+        if loader is None:
+            return spec
+        run = loader.exec_module
+
+        def exec_module(module):
+            del loader.exec_module
+            run(module)
+            _torch_is_there()
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def _begin():
+    sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
+    sys.path_importer_cache.pop(_FOLDER, None)
+    del sys.modules["sitecustomize"]
+    if os.environ.get("MOESCOPE_AUTO") and os.environ.get("MOESCOPE_RUN"):
+        sys.meta_path.insert(0, _Torch())
+
+
+_begin()
+import sitecustomize  # noqa: E402, F401 - the next one on the path
