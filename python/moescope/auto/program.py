@@ -72,6 +72,7 @@ class Program(Phases):
         self._names: dict[str, int] = {}
         self._ends = StepEnds()
         self._budget = Budget()
+        self._samples = True  # operations, in some steps
         self._step = -1  # the open one, or the last
         self._open_step = False
         self._step_start = 0
@@ -87,12 +88,13 @@ class Program(Phases):
 
     def install(self) -> None:
         from torch.amp import grad_scaler
-        from torch.autograd import profiler
+        from torch.autograd import profiler, profiler_legacy
 
         super().install()
         self._replace(grad_scaler.GradScaler, "step", self._scaler_step)
-        for name in ("_prepare_profiler", "_enable_profiler"):
-            self._replace(profiler, name, self._other_profiler)
+        for module, name in ((profiler, "_prepare_profiler"), (profiler, "_enable_profiler"),
+                             (profiler_legacy, "_enable_profiler_legacy")):
+            self._replace(module, name, self._other_profiler)
         api.before_own.append(self._yield_to)
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._forked)
@@ -166,8 +168,8 @@ class Program(Phases):
     def _begin_step(self) -> None:
         step = self._step + 1
         now_ns = time.monotonic_ns()
-        if self._budget.wants(self._done, now_ns) and runs.level() >= lib.TRACE:
-            self.operations.start()
+        if self._samples and self._budget.wants(self._done, now_ns) and runs.level() >= lib.TRACE:
+            self._with_operations(self.operations.start)
         # The first may still become the program's own, if it calls moescope.step after it.
         begin = self.library.moescope_step_guess if self._done == 0 else self.library.moescope_step_begin
         self._step_start = time.monotonic_ns()
@@ -188,10 +190,20 @@ class Program(Phases):
         self._done += 1
         duration_ns = end_ns - self._step_start
         if self.operations.on:
-            self.operations.stop(write=True)
+            self._with_operations(self.operations.stop)
             self._budget.sampled_step(duration_ns, self._switched_ns + time.monotonic_ns() - end_ns)
         else:
             self._budget.plain_step(duration_ns)
+
+    def _with_operations(self, call: Callable[[], None]) -> None:
+        """torch's collector is not made for others and differs between versions: steps and phases do
+        without it."""
+        try:
+            call()
+        except Exception as why:
+            self._samples = False
+            api.info(f"{_KEY} operations", f"not recorded from step {self._step + 1} on: "
+                     f"{type(why).__name__}: {why}")
 
     def _optimizer_stepped(self, optimizer: "Optimizer") -> None:
         self._trains = True
@@ -321,8 +333,7 @@ class Program(Phases):
     def _other_profiler(self, original: Function) -> Function:
         """torch has one profiler at a time."""
         def call(*args: object, **kwargs: object) -> Any:
-            if not self.operations.switching:
-                self._yield_to("a profiler of torch")
+            self._yield_to("a profiler of torch")
             return original(*args, **kwargs)
         return call
 
