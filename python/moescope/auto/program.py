@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 _KEY = "auto"
+_NAMED = 10  # sampled steps that the run names
 
 
 class _Nothing:
@@ -73,6 +74,8 @@ class Program(Phases):
         self._ends = StepEnds()
         self._budget = Budget()
         self._samples = True  # operations, in some steps
+        self._sampled: list[int] = []
+        self._switched_ns = 0
         self._step = -1  # the open one, or the last
         self._open_step = False
         self._step_start = 0
@@ -123,8 +126,6 @@ class Program(Phases):
         api.info(_KEY, "steps and phases of PyTorch were found without the program's help (--no-auto "
                  "switches that off): a step ends with each step of the optimizer, or is one call of "
                  "a model if there is none; times are the host's")
-        api.info(f"{_KEY} operations", f"recorded in some steps, as many as {SHARE:.1%} of the time "
-                 "pays for")
         return True
 
     def _leave(self, words: str) -> None:
@@ -191,6 +192,7 @@ class Program(Phases):
         duration_ns = end_ns - self._step_start
         if self.operations.on:
             self._with_operations(self.operations.stop)
+            self._tell_samples()
             self._budget.sampled_step(duration_ns, self._switched_ns + time.monotonic_ns() - end_ns)
         else:
             self._budget.plain_step(duration_ns)
@@ -204,6 +206,18 @@ class Program(Phases):
             self._samples = False
             api.info(f"{_KEY} operations", f"not recorded from step {self._step + 1} on: "
                      f"{type(why).__name__}: {why}")
+
+    def _tell_samples(self) -> None:
+        """Replaces what was told before."""
+        if self._samples:
+            self._sampled.append(self._step)
+            steps = ", ".join(map(str, self._sampled[:_NAMED]))
+            more = len(self._sampled) - _NAMED
+            api.info(f"{_KEY} operations",
+                     f"recorded in {'step' if len(self._sampled) == 1 else 'steps'} {steps}"
+                     + (f" and {more} more" if more > 0 else "")
+                     + f", as many as {SHARE:.1%} of the time pays for; 'moescope ops --steps "
+                     f"{self._step}:{self._step}' shows the last of them whole")
 
     def _optimizer_stepped(self, optimizer: "Optimizer") -> None:
         self._trains = True

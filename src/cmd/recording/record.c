@@ -201,6 +201,36 @@ static int set_budget(const struct record_plan *plan, bool on)
 	return set_or_unset("MOESCOPE_BUDGET", on && plan->budget_known ? text : NULL);
 }
 
+/* Python runs the sitecustomize.py of the first folder that has one (python/moescope/auto). It stays there for
+ * the program's children, which are recorded like the program. Without the package there is nothing to do. */
+static int set_python_path(const char *folder)
+{
+	const char *given = getenv("PYTHONPATH");
+	size_t length = strlen(folder);
+	char *path;
+	int r;
+
+	if (given && strncmp(given, folder, length) == 0 && (given[length] == ':' || !given[length]))
+		return 0; /* an outer run */
+	/* An empty entry would be the current directory. */
+	if (asprintf(&path, "%s%s%s", folder, given && *given ? ":" : "", given ? given : "") < 0)
+		return -1;
+	r = setenv("PYTHONPATH", path, 1);
+	free(path);
+	return r;
+}
+
+static int set_auto(bool wanted)
+{
+	char *folder = wanted ? installed_auto_path() : NULL;
+	int r = set_or_unset("MOESCOPE_AUTO", folder ? "1" : NULL);
+
+	if (r == 0 && folder)
+		r = set_python_path(folder);
+	free(folder);
+	return r;
+}
+
 /* What an outer run or the user left there must not reach the program: unset is as firm as set. */
 static int set_environment(const struct recording *recording, const struct record_plan *plan)
 {
@@ -216,6 +246,7 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_number("MOESCOPE_DEVICE_MB", on ? plan->device_mb : 0) < 0 ||
 	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||
+	    set_auto(on && plan->finds_steps) < 0 ||
 	    (on && set_injection() < 0))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;
