@@ -5,17 +5,19 @@ Python imports the first sitecustomize on its path, and this folder is first. So
 folder from the path and then imports the next one, as Python would have done: its errors, and that
 there is none, are Python's own to handle. MOESCOPE_AUTO is set unless `moescope run --no-auto` says
 otherwise. Only the standard library, and little of it: a Python without torch pays for all of this.
+Any Python may come here, also one that is too old for the package: no syntax of newer ones.
 """
 import os
 import sys
 
 _FOLDER = os.path.dirname(__file__)
+_OLDEST = (3, 9)  # of the package
 
 
 def _note(words):
     """For the run, where no library is there to record it. `moescope run` puts it into run.json."""
     try:
-        path = os.path.join(os.environ["MOESCOPE_RUN"], f"auto-{os.getpid()}.note")
+        path = os.path.join(os.environ["MOESCOPE_RUN"], "auto-%d.note" % os.getpid())
         with open(path, "a", encoding="utf-8") as file:
             file.write(" ".join(words.split()) + "\n")
     except (OSError, KeyError):
@@ -42,10 +44,15 @@ def _package():
 
 
 def _torch_is_there():
+    missing = "steps and phases of PyTorch are not recorded: "
+    if sys.version_info < _OLDEST:
+        _note(missing + "Python %d.%d is too old; use %d.%d or newer"
+              % (sys.version_info[:2] + _OLDEST))
+        return
     try:
         _package().install(_note)
     except Exception as why:
-        _note(f"steps and phases of PyTorch are not recorded: {type(why).__name__}: {why}")
+        _note("%s%s: %s" % (missing, type(why).__name__, why))
 
 
 class _Torch:
@@ -68,6 +75,9 @@ class _Torch:
             run(module)
             _torch_is_there()
 
+        # In a traceback of torch's own, Python leaves such frames of its import system out.
+        exec_module.__code__ = exec_module.__code__.replace(
+            co_filename="<frozen importlib._bootstrap>", co_name="_call_with_frames_removed")
         loader.exec_module = exec_module
         return spec
 
@@ -76,7 +86,7 @@ def _begin():
     sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
     sys.path_importer_cache.pop(_FOLDER, None)
     del sys.modules["sitecustomize"]
-    if os.environ.get("MOESCOPE_AUTO") and os.environ.get("MOESCOPE_RUN"):
+    if os.environ.get("MOESCOPE_AUTO") and sys.version_info >= (3, 8):  # code can be changed
         sys.meta_path.insert(0, _Torch())
 
 
