@@ -16,14 +16,13 @@ call. Other children, forked or not, are processes of the run like any other.
 """
 import atexit
 import os
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import _library as lib
 from .. import api, runs
 from .._types import Args, Function, Json
-from ..torchlike.phases import Open, Phases
+from ..torchlike.phases import Open, Phases, hide_from_compiler
 from .budget import SHARE, Budget
 from .operations import Operations
 from .step_ends import StepEnds
@@ -98,9 +97,13 @@ class Program(Phases):
         for module, name in ((profiler, "_prepare_profiler"), (profiler, "_enable_profiler"),
                              (profiler_legacy, "_enable_profiler_legacy")):
             self._replace(module, name, self._other_profiler)
+        hide_from_compiler(_Range.end, and_inside=True)
         api.before_own.append(self._yield_to)
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._forked)
+
+    def _entries(self) -> list[Function]:
+        return [*super()._entries(), self._yield_to, self._scaler_stepped]
 
     def _forked(self) -> None:
         """What is open belongs to the parent."""
@@ -335,14 +338,18 @@ class Program(Phases):
         def step(scaler: object, optimizer: "Optimizer", *args: object, **kwargs: object) -> Any:
             before = self._optimizer_steps
             result = original(scaler, optimizer, *args, **kwargs)
-            if self._on and self.library is not None and self._optimizer_steps == before:
-                try:
-                    self._optimizer_stepped(optimizer)
-                except Exception as why:
-                    self._fail(why)
+            if self._on and self._optimizer_steps == before:
+                self._scaler_stepped(optimizer)
             return result
         step.__name__, step.__doc__ = "step", original.__doc__
         return step
+
+    def _scaler_stepped(self, optimizer: "Optimizer") -> None:
+        try:
+            if self.library is not None:
+                self._optimizer_stepped(optimizer)
+        except Exception as why:
+            self._fail(why)
 
     def _other_profiler(self, original: Function) -> Function:
         """torch has one profiler at a time."""
@@ -355,5 +362,9 @@ class Program(Phases):
 def install(note: Callable[[str], None]) -> None:
     """Once in a process, after torch has been imported. note: for the run, where the library has not
     been loaded."""
-    if "torch" in sys.modules:
-        Program(note).install()
+    program = Program(note)
+    try:
+        program.install()
+    except BaseException:
+        program.remove()
+        raise

@@ -41,6 +41,23 @@ class _Thread(threading.local):
         self.optimizers: list[Open] = []
 
 
+def hide_from_compiler(function: Any, and_inside: bool) -> None:
+    """torch.compile does not compile this function, where it meets it between those of the program;
+    `and_inside`: nor what is called from it.
+
+    Otherwise it compiles what is called around a model instead of the model's own function, and counts
+    the variants of all models as variants of one.
+    """
+    from torch._C._dynamo import eval_frame
+
+    if hasattr(eval_frame, "set_code_exec_strategy"):
+        skip, default = eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT
+        eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(
+            skip, skip if and_inside else default))
+    else:  # an older torch
+        eval_frame.skip_code(function.__code__)
+
+
 class Phases:
     _backward_calls: tuple[str, ...] = ("backward", "grad")
 
@@ -67,6 +84,8 @@ class Phases:
             optimizer.register_optimizer_step_post_hook(self._after_optimizer),
         ]
         self._on = True
+        for ours in (*self._entries(), Range.begin, Range.end):
+            hide_from_compiler(ours, and_inside=True)
         self._replace(torch.nn.Module, "__call__", self._module)
         for name in self._backward_calls:
             self._replace(torch.autograd, name, self._backward)
@@ -87,6 +106,10 @@ class Phases:
         while self._thread.optimizers:
             self._thread.optimizers.pop().end()
 
+    def _entries(self) -> list[Function]:
+        """What is called from torch's functions and from ours in their place."""
+        return [self._open, self._open_module, self._before_optimizer, self._after_optimizer]
+
     def _open(self, phase: str, annotate: bool = True) -> Open:
         self._end_failed_optimizers()
         return Range(phase, phase, annotate=annotate, spans=self.spans).begin()
@@ -94,6 +117,7 @@ class Phases:
     def _replace(self, owner: Any, name: str, wrap: Function) -> None:
         original = vars(owner)[name]
         ours = wrap(original)
+        hide_from_compiler(ours, and_inside=False)
         self._replaced.append((owner, name, original, ours))
         setattr(owner, name, ours)
 
@@ -131,8 +155,9 @@ class Phases:
 
         @functools.wraps(original)
         def __call__(module: "nn.Module", *args: object, **kwargs: object) -> Any:
-            # None of this may end up in a compiled graph.
-            if is_compiling() or thread.in_module or not self._on:
+            # Most calls are inside another one, and leave here. None of the rest may end up in a
+            # compiled graph.
+            if thread.in_module or not self._on or is_compiling():
                 return original(module, *args, **kwargs)
             open_range = self._open_module(module, args, kwargs)
             thread.in_module = True
