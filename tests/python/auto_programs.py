@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-STEPS, BATCH, WIDTH = 12, 32, 512
+STEPS, BATCH, WIDTH = 12, 64, 1024
 told = {"steps": 0}
 
 
@@ -25,9 +25,17 @@ def model(width=WIDTH, depth=3):
                          nn.Linear(width, 1))
 
 
+class Rows(TensorDataset):
+    """Takes its time for each, as one that decodes images would."""
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + x.sort().values.sort(descending=True).values.mean(), y
+
+
 def loader(steps=STEPS, width=WIDTH, **options):
     rows = torch.randn(steps * BATCH, width)
-    return DataLoader(TensorDataset(rows, rows.sum(1, keepdim=True)), batch_size=BATCH, **options)
+    return DataLoader(Rows(rows, rows.sum(1, keepdim=True)), batch_size=BATCH, **options)
 
 
 class Clock:
@@ -294,19 +302,29 @@ def torch_profiler():
         optimizer.step()
 
 
+class Wide(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layers = model(width, 1)
+
+    def forward(self, x):
+        return self.layers(x)
+
+
 def compiled():
-    net = torch.compile(model(64), backend=os.environ.get("BACKEND", "inductor"))
-    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-    torch._dynamo.config.error_on_recompile = True
-    for x, y in loader(width=64):
-        loss = nn.functional.mse_loss(net(x), y)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        told["steps"] += 1
-        show(loss)
-    print(sorted(torch._dynamo.utils.counters["stats"].items()))
-    print(sorted(torch._dynamo.utils.counters["graph_break"].items()))
+    """Several models: torch compiles at most eight variants of a function, and says which it gives up."""
+    for width in range(8, 8 + 10):
+        net = torch.compile(Wide(width), backend=os.environ["BACKEND"])
+        optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+        for x, y in loader(2, width):
+            loss = nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            told["steps"] += 1
+            show(loss)
+    for count in ("stats", "frames", "graph_break"):
+        print(sorted(torch._dynamo.utils.counters[count].items()))
 
 
 def trainer(callbacks=()):
@@ -323,6 +341,7 @@ def trainer(callbacks=()):
         eval_steps=3, disable_tqdm=True, use_cpu=True, logging_strategy="no")
     one = transformers.Trainer(model=transformers.MixtralForCausalLM(config), args=arguments,
                                train_dataset=data, eval_dataset=data[:8], callbacks=list(callbacks))
+    one.remove_callback(transformers.PrinterCallback)  # which prints times
     show(one.train().training_loss)
     told["steps"], told["tokens"] = one.state.global_step, 2 * 2 * 8
 

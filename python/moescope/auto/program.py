@@ -139,9 +139,7 @@ class Program(Phases):
         try:
             self.operations.stop(write=False)
             if self.library is not None:
-                if self._open_step:
-                    self._open_step = False
-                    self.library.moescope_step_cancel()
+                self._cancel_step()
                 api.info(_KEY, words)
                 return
         except Exception as why:
@@ -162,8 +160,7 @@ class Program(Phases):
             return
         try:
             self.operations.stop(write=False)
-            if self._open_step:
-                self.library.moescope_step_cancel()
+            self._cancel_step()
         except Exception as why:
             self._fail(why)
 
@@ -199,6 +196,13 @@ class Program(Phases):
             self._budget.sampled_step(duration_ns, self._switched_ns + time.monotonic_ns() - end_ns)
         else:
             self._budget.plain_step(duration_ns)
+
+    def _cancel_step(self) -> None:
+        """What has begun is not a step after all."""
+        if self._open_step:
+            self._open_step = False
+            self._step -= 1
+            self.library.moescope_step_cancel()
 
     def _with_operations(self, call: Callable[[], None]) -> None:
         """torch's collector is not made for others and differs between versions: steps and phases do
@@ -288,9 +292,7 @@ class Program(Phases):
         if self._expects_training():
             if phase == "evaluation" and not self._trained and not self._in_training_step:
                 # A look at the validation data before the training begins: no part of its first step.
-                if self._open_step:
-                    self._open_step = False
-                    self.library.moescope_step_cancel()
+                self._cancel_step()
             elif not self._open_step:
                 self._begin_step()
             self._in_training_step = self._in_training_step or phase == "forward"
