@@ -160,6 +160,8 @@ static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
 	{ "moescope run -- ./train --epochs 1", "Record a program, then 'moescope report'." },
+	{ "moescope run -- python3 train.py",
+	  "Steps, phases and operations of a PyTorch program, without a changed line." },
 	{ "moescope run -o slow.mscope --level full -- ./train",
 	  "A name of your choice, and the experts of every token." },
 	{ "moescope run --schedule wait=50,warmup=2,active=10,repeat=3 -- ./train",
