@@ -41,18 +41,28 @@ class _Nothing:
 
 
 class _Range:
-    __slots__ = ("_phase", "_program", "_start")
+    """An open phase. It has no state, so there is one for each phase."""
+    __slots__ = ("_phase", "_program")
 
     def __init__(self, program: "Program", phase: int) -> None:
         self._program, self._phase = program, phase
-        self._start = time.monotonic_ns() if program.operations.on else 0
 
     def end(self) -> None:
-        program = self._program
-        program.library.moescope_range_end()
-        if self._start and program.operations.on:
-            program.operations.spans.append((self._start, time.monotonic_ns(), self._phase))
-        program.phase_ended(self._phase)
+        self._program.calls.moescope_range_end()
+        self._program.phase_ended(self._phase)
+
+
+class _SampledRange(_Range):
+    """In a step whose operations are recorded: they need to know when it was."""
+    __slots__ = ("_start",)
+
+    def __init__(self, program: "Program", phase: int) -> None:
+        super().__init__(program, phase)
+        self._start = time.monotonic_ns()
+
+    def end(self) -> None:
+        self._program.operations.spans.append((self._start, time.monotonic_ns(), self._phase))
+        super().end()
 
 
 class Program(Phases):
@@ -69,7 +79,9 @@ class Program(Phases):
     def _reset(self) -> None:
         """As in a process that has done nothing yet."""
         self.library = None
+        self.calls: Any = None  # its functions for every step, which do not let go of Python's lock
         self._names: dict[str, int] = {}
+        self._ranges: dict[str, _Range] = {}
         self._ends = StepEnds()
         self._budget = Budget()
         self._samples = True  # operations, in some steps
@@ -97,7 +109,8 @@ class Program(Phases):
         for module, name in ((profiler, "_prepare_profiler"), (profiler, "_enable_profiler"),
                              (profiler_legacy, "_enable_profiler_legacy")):
             self._replace(module, name, self._other_profiler)
-        hide_from_compiler(_Range.end, and_inside=True)
+        for end in (_Range.end, _SampledRange.end):
+            hide_from_compiler(end, and_inside=True)
         api.before_own.append(self._yield_to)
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._forked)
@@ -123,8 +136,9 @@ class Program(Phases):
         if not library.moescope_run_dir():
             self.remove()
             return False
-        self.library = library
+        self.library, self.calls = library, lib.short_calls(library)
         self._names = {name: api.intern(name) for name in api.PHASES if name}
+        self._ranges = {name: _Range(self, number) for name, number in api.PHASES.items() if name}
         self._step = int(library.moescope_current_step())
         api.info(_KEY, "steps and phases of PyTorch were found without the program's help (--no-auto "
                  "switches that off): a step ends with each step of the optimizer, or is one call of "
@@ -172,7 +186,7 @@ class Program(Phases):
         if self._samples and self._budget.wants(self._done, now_ns) and runs.level() >= lib.TRACE:
             self._with_operations(self.operations.start)
         # The first may still become the program's own, if it calls moescope.step after it.
-        begin = self.library.moescope_step_guess if self._done == 0 else self.library.moescope_step_begin
+        begin = self.calls.moescope_step_guess if self._done == 0 else self.calls.moescope_step_begin
         self._step_start = time.monotonic_ns()
         begin(step)
         self._step, self._open_step = step, True
@@ -180,12 +194,11 @@ class Program(Phases):
         self._in_training_step = False
 
     def _end_step(self) -> None:
-        library = self.library
-        if int(library.moescope_current_step()) != self._step:
+        if int(self.calls.moescope_current_step()) != self._step:
             self._open_step = False
             self._yield_to("it marks its own steps")
             return
-        library.moescope_step_end(self._tokens)
+        self.calls.moescope_step_end(self._tokens)
         end_ns = time.monotonic_ns()
         self._tokens, self._open_step = 0, False
         self._done += 1
@@ -257,7 +270,8 @@ class Program(Phases):
 
     def _open(self, phase: str, annotate: bool = True) -> Open:
         try:
-            self._end_failed_optimizers()
+            if self._thread.optimizers:
+                self._end_failed_optimizers()
             if self.library is None and not self._begin():
                 return _Nothing()
             if not self._open_step and not self._inference and self._expects_training():
@@ -269,13 +283,14 @@ class Program(Phases):
 
     def _range(self, phase: str) -> Open:
         number = api.PHASES[phase]
-        opened = _Range(self, number)
-        self.library.moescope_range_begin(self._names[phase], -1, -1, number)
+        opened = _SampledRange(self, number) if self.operations.on else self._ranges[phase]
+        self.calls.moescope_range_begin(self._names[phase], -1, -1, number)
         return opened
 
     def _open_module(self, module: "nn.Module", args: Args, kwargs: Json) -> Open:
         try:
-            self._end_failed_optimizers()
+            if self._thread.optimizers:
+                self._end_failed_optimizers()
             if self.library is None and not self._begin():
                 return _Nothing()
             phase = self._phase_of(module)
@@ -301,14 +316,10 @@ class Program(Phases):
             self._begin_step()
 
     def _evaluates(self, module: "nn.Module") -> bool:
-        import torch
-
-        return not module.training or not torch.is_grad_enabled()
+        return not module.training or not self._is_grad_enabled()
 
     def _phase_of(self, module: "nn.Module") -> str:
-        import torch
-
-        if not self._backwards and not module.training and not torch.is_grad_enabled() \
+        if not self._backwards and not module.training and not self._is_grad_enabled() \
                 and self._expects_training():
             return "evaluation"
         return super()._phase_of(module)

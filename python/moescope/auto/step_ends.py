@@ -27,6 +27,9 @@ class StepEnds:
     def ends(self, optimizer: "Optimizer") -> bool:
         """A step of `optimizer` has ended; whether one of the program has."""
         ender = None if self._ender is None else self._ender()
+        if optimizer is ender and len(self._calls) == 1:  # the usual case: there is but one
+            self._ended += 1
+            return True
         known = optimizer in self._calls
         calls = self._calls[optimizer] = self._calls.get(optimizer, 0) + 1
         if ender is None or (optimizer is not ender and calls > 1):

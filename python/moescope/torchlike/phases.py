@@ -16,7 +16,7 @@ import functools
 import sys
 import threading
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol
 
 from .._types import Args, Function, Json
 from .ranges import Range
@@ -66,6 +66,8 @@ class Phases:
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._thread = _Thread()
         self._on = False
+        self._is_compiling: Callable[[], bool]
+        self._is_grad_enabled: Callable[[], bool]
         self._step_code: Optional[CodeType] = None  # torch's, around an optimizer's step
         self._backwards = 0  # open now, on whichever thread
         self._trained = False
@@ -78,6 +80,7 @@ class Phases:
         from torch.optim import optimizer
         from torch.utils.data import dataloader
 
+        self._is_compiling, self._is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
         self._thread = _Thread()
         self._handles = [
             optimizer.register_optimizer_step_pre_hook(self._before_optimizer),
@@ -149,9 +152,7 @@ class Phases:
         return __next__
 
     def _module(self, original: Function) -> Function:
-        from torch.compiler import is_compiling
-
-        thread = self._thread
+        is_compiling, thread = self._is_compiling, self._thread
 
         @functools.wraps(original)
         def __call__(module: "nn.Module", *args: object, **kwargs: object) -> Any:
@@ -172,18 +173,14 @@ class Phases:
         return self._open(self._phase_of(module))
 
     def _phase_of(self, module: "nn.Module") -> str:
-        import torch
-
         if self._backwards:
             return "recompute"
-        if self._trained and not module.training and not torch.is_grad_enabled():
+        if self._trained and not module.training and not self._is_grad_enabled():
             return "evaluation"
         return "forward"
 
     def _before_optimizer(self, optimizer: "Optimizer", args: Args, kwargs: Json) -> None:
-        from torch.compiler import is_compiling
-
-        if is_compiling():
+        if self._is_compiling():
             return
         self._step_code = sys._getframe(1).f_code
         self._end_failed_optimizers(1)
@@ -192,9 +189,7 @@ class Phases:
         self._thread.optimizers.append(opened)
 
     def _after_optimizer(self, optimizer: "Optimizer", args: Args, kwargs: Json) -> None:
-        from torch.compiler import is_compiling
-
-        if not is_compiling() and self._thread.optimizers:
+        if not self._is_compiling() and self._thread.optimizers:
             self._thread.optimizers.pop().end()
 
     def _end_failed_optimizers(self, starting: int = 0) -> None:
