@@ -17,12 +17,12 @@ call. Other children, forked or not, are processes of the run like any other.
 import atexit
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 from .. import _library as lib
 from .. import api, runs
 from .._types import Args, Function, Json
-from ..torchlike.phases import Open, Phases, hide_from_compiler
+from ..torchlike.phases import Open, Phases, hide_from_compiler, tokens_of
 from .budget import SHARE, Budget
 from .operations import Operations
 from .step_ends import StepEnds
@@ -296,8 +296,7 @@ class Program(Phases):
             phase = self._phase_of(module)
             self._before_module(phase, module)
             if phase == "forward":
-                ids = kwargs.get("input_ids")
-                self._tokens += int(ids.numel()) if hasattr(ids, "numel") else 0
+                self._tokens += tokens_of(kwargs)
             return self._range(phase)
         except Exception as why:
             self._fail(why)

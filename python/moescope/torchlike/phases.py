@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 
+def tokens_of(batch: Any) -> int:
+    """Positions of `input_ids`, including padding as in the Trainer's own count; 0: unknown."""
+    ids = batch.get("input_ids") if hasattr(batch, "get") else None
+    return int(ids.numel()) if ids is not None and hasattr(ids, "numel") else 0
+
+
 class Open(Protocol):
     """An open phase."""
 
