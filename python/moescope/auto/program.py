@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 _KEY = "auto"
+_OPERATIONS = f"{_KEY} operations"  # subjects/efficiency knows it
 _NAMED = 10  # sampled steps that the run names
 
 
@@ -101,8 +102,12 @@ class Program(Phases):
     # ------------------------------------------------------------------ installing
 
     def install(self) -> None:
-        from torch.amp import grad_scaler
         from torch.autograd import profiler, profiler_legacy
+
+        try:
+            from torch.amp import grad_scaler
+        except ImportError:  # torch before 2.3
+            from torch.cuda.amp import grad_scaler
 
         super().install()
         self._replace(grad_scaler.GradScaler, "step", self._scaler_step)
@@ -224,7 +229,7 @@ class Program(Phases):
             call()
         except Exception as why:
             self._samples = False
-            api.info(f"{_KEY} operations", f"not recorded from step {self._step + 1} on: "
+            api.info(_OPERATIONS, f"not recorded from step {self._step + 1} on: "
                      f"{type(why).__name__}: {why}")
 
     def _tell_samples(self) -> None:
@@ -233,7 +238,7 @@ class Program(Phases):
             self._sampled.append(self._step)
             steps = ", ".join(map(str, self._sampled[:_NAMED]))
             more = len(self._sampled) - _NAMED
-            api.info(f"{_KEY} operations",
+            api.info(_OPERATIONS,
                      f"recorded in {'step' if len(self._sampled) == 1 else 'steps'} {steps}"
                      + (f" and {more} more" if more > 0 else "")
                      + f", as many as {SHARE:.1%} of the time pays for; 'moescope ops --steps "
