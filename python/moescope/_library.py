@@ -215,6 +215,16 @@ def _check(library: Any, path: str) -> None:
             + "; install both from one source, or unset MOESCOPE_LIBRARY")
 
 
+def short_calls(library: Any) -> Any:
+    """The same library for calls that never wait: Python's lock is kept, which another thread would
+    otherwise take and hold for milliseconds."""
+    calls = ctypes.PyDLL(library._name, handle=library._handle)
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(calls, name)
+        function.restype, function.argtypes = result, arguments
+    return calls
+
+
 def tool_path() -> str:
     """The moescope program of the same build as the library."""
     given = os.environ.get("MOESCOPE_TOOL")

@@ -24,6 +24,14 @@ PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
 after_stop: list[Callable[[], None]] = []
 # The program numbers the steps of this run itself: integrations then make none.
 stepping = False
+# Called when the program begins to profile itself, with what it uses: what marks steps for programs
+# that do not (auto/) then ends.
+before_own: list[Callable[[str], None]] = []
+
+
+def profiles_itself(what: str) -> None:
+    while before_own:
+        before_own.pop()(what)
 
 
 def start(run: Optional[str] = None, level: str = "trace") -> str:
@@ -82,6 +90,7 @@ def step(tokens: int = 0) -> None:
     started.
     """
     global stepping
+    profiles_itself("moescope.step")
     stepping = True
     lib.load().moescope_step(checks.whole("tokens", tokens))
 

@@ -184,6 +184,7 @@ def _default_run() -> str:
 
 
 def _open(run: Optional[str], wanted: str, named: bool, temporary: bool) -> Recording:
+    api.profiles_itself("moescope's profilers")
     current = api.run_dir()
     if current is None:
         api.stepping = False  # earlier calls belonged to no session

@@ -24,7 +24,7 @@
 struct values {
 	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token,
 		*interval;
-	bool force, quiet, top, stacks;
+	bool force, quiet, top, stacks, no_auto;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb, stacks_rate;
 	bool stays;
@@ -112,6 +112,10 @@ static const struct option_desc own[] = {
 	  .help = "buffer size per thread in KiB, from 64 to 65536, rounded up to a power of two",
 	  .default_text = "1024",
 	  .offset = offsetof(struct values, ring_kb) },
+	{ .name = "no-auto",
+	  .kind = OPTION_FLAG,
+	  .help = "do not look for steps, phases and operations in programs of PyTorch",
+	  .offset = offsetof(struct values, no_auto) },
 	{ .name = "stacks",
 	  .kind = OPTION_FLAG,
 	  .help = "look at the program's threads from outside, many times a second, for 'moescope stacks': "
@@ -156,6 +160,8 @@ static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
 	{ "moescope run -- ./train --epochs 1", "Record a program, then 'moescope report'." },
+	{ "moescope run -- python3 train.py",
+	  "Steps, phases and operations of a PyTorch program, without a changed line." },
 	{ "moescope run -o slow.mscope --level full -- ./train",
 	  "A name of your choice, and the experts of every token." },
 	{ "moescope run --schedule wait=50,warmup=2,active=10,repeat=3 -- ./train",
@@ -341,6 +347,7 @@ static int run_run(struct invocation *inv)
 		.overhead_pairs = values->overhead_check,
 		.ring_kb = values->ring_kb,
 		.stays = values->stays,
+		.finds_steps = !values->no_auto,
 	};
 	struct recording recording = RECORDING_NONE;
 	struct metrics metrics = { 0 };
@@ -395,8 +402,10 @@ const struct command cmd_run = {
 	.words = "[--] PROGRAM [ARGUMENT]...",
 	.description =
 		"Runs a program and records, in a run directory, what it and the processes it "
-		"starts do on GPUs (CUDA, NVTX) and report to moescope (see moescope.h). A "
-		"process that does neither is not touched. The program keeps its terminal, "
+		"starts do on GPUs (CUDA, NVTX) and report to moescope (see moescope.h). In "
+		"processes that use PyTorch it finds steps, phases and operations by itself; a "
+		"program that profiles itself is left alone. A process that does none of these is "
+		"not touched. The program keeps its terminal, "
 		"signals and exit status; if a signal kills it, moescope dies of the same "
 		"signal. If the directory is not writable, the run goes to TMPDIR; failing that "
 		"too, the program runs unrecorded.\n"

@@ -287,15 +287,15 @@ def environment_of_the_program():
     script = "env | grep ^MOESCOPE_ | sort"
     outer = environment(MOESCOPE_RING_KB="77", MOESCOPE_SCHEDULE="nonsense", MOESCOPE_RUN="/x",
                         MOESCOPE_KERNEL="x", MOESCOPE_RANKS="5", MOESCOPE_BUDGET="off",
-                        MOESCOPE_STAY_ATTACHED="1")
+                        MOESCOPE_STAY_ATTACHED="1", MOESCOPE_AUTO="x")
     r = moescope("run", "-q", "-o", "a.mscope", "--", "sh", "-c", script, env=outer)
-    equal(r.out.splitlines(), ["MOESCOPE_BUDGET=1", "MOESCOPE_DEVICE_MB=128",
+    equal(r.out.splitlines(), ["MOESCOPE_AUTO=1", "MOESCOPE_BUDGET=1", "MOESCOPE_DEVICE_MB=128",
                                "MOESCOPE_LEVEL=trace",
                                f"MOESCOPE_RUN={os.path.realpath('a.mscope')}"])
     r = moescope("run", "-q", "-o", "b.mscope", "--level", "full", "--overhead-check", "12",
                  "--ring-kb", "256", "--sample", "3", "--budget", "off", "--kernel", "a|b$",
-                 "--ranks", "0,2-3", "--memory-allowance", "1.5GB", "--stay-attached",
-                 "--schedule", "wait=5,warmup=2,active=3,repeat=1", "--", "sh", "-c", script)
+                 "--ranks", "0,2-3", "--memory-allowance", "1.5GB", "--stay-attached", "--no-auto",
+                 "--schedule", "wait=5,warmup=2,active=3,repeat=1", "--", "sh", "-c", script, env=outer)
     equal(r.out.splitlines(), [
         "MOESCOPE_BUDGET=off", "MOESCOPE_DEVICE_MB=1536", "MOESCOPE_KERNEL=a|b$",
         "MOESCOPE_LEVEL=full", "MOESCOPE_OVERHEAD_CHECK=12", "MOESCOPE_RANKS=0,2-3",

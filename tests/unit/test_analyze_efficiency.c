@@ -499,10 +499,29 @@ static void test_file_of_peaks(void **state)
 	assert_int_not_equal(peaks_read("/proc/self", &file), 0);
 }
 
+static void test_operations_of_some_steps(void **state)
+{
+	struct run *run = gpu_run();
+	const struct efficiency *e;
+	struct answers a;
+
+	(void)state;
+	fact(run, "auto operations", "recorded in step 0");
+	a = analyzed(run, NULL, SELECT_ALL);
+	e = answer_efficiency(&a);
+	/* 12 GFLOP in the 1 ms of the step that has them. */
+	assert_int_equal(e->steps, 1);
+	near(e->model_flops_per_s, 12e12);
+	near(e->mfu_pct, 100 * 12.0 / 989.4);
+	answers_release(&a);
+	run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mfu_and_roof_of_a_gpu),
+		cmocka_unit_test(test_operations_of_some_steps),
 		cmocka_unit_test(test_window_and_parts),
 		cmocka_unit_test(test_kernels_share_their_operation),
 		cmocka_unit_test(test_two_ranks),

@@ -4,7 +4,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Optional
 
-from .training import TrainingProfile, tokens_of
+from ..torchlike.phases import tokens_of
+from .training import TrainingProfile
 
 if TYPE_CHECKING:
     from lightning.pytorch import LightningModule, Trainer

@@ -25,12 +25,6 @@ def global_rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def tokens_of(batch: Any) -> int:
-    """Positions of `input_ids`, including padding as in the Trainer's own count; 0: unknown."""
-    ids = batch.get("input_ids") if hasattr(batch, "get") else None
-    return int(ids.numel()) if ids is not None and hasattr(ids, "numel") else 0
-
-
 class TrainingProfile:
     """A profile that writes one trace per cycle, and its run, into `output_dir`."""
 

@@ -9,8 +9,9 @@ except ImportError as why:
                       "transformers accelerate'") from why
 
 from .._types import Args, Json
+from ..torchlike.phases import tokens_of
 from . import memory
-from .training import TrainingProfile, tokens_of
+from .training import TrainingProfile
 
 if TYPE_CHECKING:
     from torch import nn

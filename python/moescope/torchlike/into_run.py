@@ -6,7 +6,7 @@ The run has ranges as they were recorded live; the reader places the operations 
 import bisect
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import _library as lib
 from .. import api, clock
@@ -78,22 +78,32 @@ def _nested(found: list["_KinetoEvent"]) -> Iterator[tuple[int, "_KinetoEvent"]]
             yield depths[-1], event
 
 
-def write(events: list["_KinetoEvent"], ranges: set[str], spans: list[Span]) -> None:
-    """`events` of torch's collector; `ranges`: names that are live ranges. Waits while the run's
-    buffers are full, so call it between two steps."""
-    found = _operations(events, ranges)
+# name, shapes ("" for unknown), thread, depth, start, duration, FLOPs (0: unknown)
+Operation = tuple[str, str, int, int, int, int, int]
+
+
+def write_operations(found: list[Operation], spans: list[Span]) -> None:
+    """Times are the run's. Waits while the run's buffers are full, so call it between two steps."""
     times, phases = _phase_changes(spans)
-    offset = clock.to_monotonic_ns()
     rows = (lib.PastOp * len(found))()
-    for row, (depth, event) in zip(rows, found):
-        shapes = event.shapes()
-        row.name = api.intern(event.name())
-        row.shape = api.intern("x".join(str(s).replace(" ", "") for s in shapes if s)) \
-            if shapes else 0
+    for row, (name, shape, thread, depth, start_ns, duration_ns, flops) in zip(rows, found):
+        row.name, row.shape = api.intern(name), api.intern(shape) if shape else 0
         row.layer = row.expert = -1
-        row.start_ns, row.duration_ns = event.start_ns() + offset, event.duration_ns()
-        row.phase = phases[bisect.bisect_right(times, row.start_ns) - 1]
-        row.thread, row.depth = event.device_resource_id(), _BELOW_RANGES + depth
+        row.start_ns, row.duration_ns = start_ns, duration_ns
+        row.phase = phases[bisect.bisect_right(times, start_ns) - 1]
+        row.thread, row.depth = thread, _BELOW_RANGES + depth
         # torch has 0 for operators without a formula, and no bytes
-        row.flops, row.bytes = event.flops() or lib.UNKNOWN, lib.UNKNOWN
+        row.flops, row.bytes = flops or lib.UNKNOWN, lib.UNKNOWN
     lib.load().moescope_past_ops(rows, len(rows))
+
+
+def shape_text(shapes: list[Any]) -> str:
+    return "x".join(str(one).replace(" ", "") for one in shapes if one) if shapes else ""
+
+
+def write(events: list["_KinetoEvent"], ranges: set[str], spans: list[Span]) -> None:
+    """`events` of torch's collector; `ranges`: names that are live ranges."""
+    offset = clock.to_monotonic_ns()
+    write_operations([(event.name(), shape_text(event.shapes()), event.device_resource_id(), depth,
+                       event.start_ns() + offset, event.duration_ns(), event.flops())
+                      for depth, event in _operations(events, ranges)], spans)

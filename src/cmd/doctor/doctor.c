@@ -21,6 +21,7 @@
 #include "base/small_file.h"
 #include "base/text/format.h"
 #include "base/version.h"
+#include "cmd/doctor/doctor_python.h"
 #include "cmd/doctor/selftest.h"
 #include "cmd/recording/installed.h"
 #include "cmd/recording/launch.h"
@@ -325,6 +326,7 @@ static const struct {
 	{ "limits", check_limits },
 	{ "shared memory", check_shared_memory },
 	{ "stacks", check_stacks },
+	{ "PyTorch", check_pytorch },
 	{ "self-test", check_recording },
 };
 

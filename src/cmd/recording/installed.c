@@ -24,6 +24,14 @@ static const char *const library_places[] = {
 	NULL,
 };
 
+/* Likewise: in the source tree, in the package itself, or under a prefix. */
+static const char *const package_places[] = {
+	"../python/moescope/",
+	"../",
+	"../share/moescope/python/moescope/",
+	NULL,
+};
+
 static char *beside(const char *place, const char *name, int mode)
 {
 	char exe[PATH_MAX];
@@ -43,6 +51,15 @@ static char *beside(const char *place, const char *name, int mode)
 	return NULL;
 }
 
+static char *first_beside(const char *const *places, const char *name)
+{
+	char *path = NULL;
+
+	for (size_t i = 0; !path && places[i]; i++)
+		path = beside(places[i], name, R_OK);
+	return path;
+}
+
 char *installed_program(const char *name)
 {
 	return beside("", name, X_OK);
@@ -50,9 +67,18 @@ char *installed_program(const char *name)
 
 char *installed_library(const char *name)
 {
-	char *path = NULL;
+	return first_beside(library_places, name);
+}
 
-	for (size_t i = 0; !path && library_places[i]; i++)
-		path = beside(library_places[i], name, R_OK);
-	return path;
+char *installed_auto_path(void)
+{
+	char *file = first_beside(package_places, "auto/on_path/sitecustomize.py"), *folder = NULL;
+
+	/* Without the dots: Python shows the path as it is given. */
+	if (file && strrchr(file, '/')) {
+		*strrchr(file, '/') = '\0';
+		folder = realpath(file, NULL);
+	}
+	free(file);
+	return folder;
 }

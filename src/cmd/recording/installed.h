@@ -9,5 +9,8 @@
 char *installed_program(const char *name);
 /* The same for a shared library: beside the executable, or in the lib directories next to it. */
 char *installed_library(const char *name);
+/* The folder of the Python package for PYTHONPATH that finds steps in programs of PyTorch (python/moescope/auto),
+ * NULL when the package is not there. */
+char *installed_auto_path(void);
 
 #endif

@@ -17,10 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "cmd/recording/installed.h"
 #include "cmd/runs/run_files.h"
+#include "cmd/runs/run_notes.h"
 #include "cmd/runs/run_timeline.h"
 #include "cmd/terminal/output.h"
 #include "trace/run_lock.h"
@@ -201,6 +203,37 @@ static int set_budget(const struct record_plan *plan, bool on)
 	return set_or_unset("MOESCOPE_BUDGET", on && plan->budget_known ? text : NULL);
 }
 
+/* Python runs the sitecustomize.py of the first folder that has one (python/moescope/auto). It stays there for
+ * the program's children, which are recorded like the program. Without the package there is nothing to do. */
+static int set_python_path(const char *folder)
+{
+	const char *given = getenv("PYTHONPATH");
+	size_t length = strlen(folder);
+	char *path;
+	int r;
+
+	if (given && strncmp(given, folder, length) == 0 &&
+	    (given[length] == ':' || !given[length]))
+		return 0; /* an outer run */
+	/* An empty entry would be the current directory. */
+	if (asprintf(&path, "%s%s%s", folder, given && *given ? ":" : "", given ? given : "") < 0)
+		return -1;
+	r = setenv("PYTHONPATH", path, 1);
+	free(path);
+	return r;
+}
+
+static int set_auto(bool wanted)
+{
+	char *folder = wanted ? installed_auto_path() : NULL;
+	int r = set_or_unset("MOESCOPE_AUTO", folder ? "1" : NULL);
+
+	if (r == 0 && folder)
+		r = set_python_path(folder);
+	free(folder);
+	return r;
+}
+
 /* What an outer run or the user left there must not reach the program: unset is as firm as set. */
 static int set_environment(const struct recording *recording, const struct record_plan *plan)
 {
@@ -216,7 +249,7 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_number("MOESCOPE_DEVICE_MB", on ? plan->device_mb : 0) < 0 ||
 	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||
-	    (on && set_injection() < 0))
+	    set_auto(on && plan->finds_steps) < 0 || (on && set_injection() < 0))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;
 }
@@ -274,11 +307,14 @@ bool recording_end(struct recording *recording, const char *program)
 		.duration_ns = clock_monotonic_ns() - recording->start_ns,
 	};
 	struct run_files files = { 0 };
+	struct buf notes = { 0 };
 	struct err err = { "" };
 	int r;
 
 	if (!recording->path)
 		return false;
+	run_notes_take(recording->path, &notes);
+	end.notes = notes.failed ? NULL : notes.data;
 	r = rundir_finish(recording->path, &end, &err);
 	run_lock_release(recording->path, recording->lock_fd, r == 0);
 	recording->lock_fd = -1;
@@ -288,12 +324,17 @@ bool recording_end(struct recording *recording, const char *program)
 	r = run_files_look(recording->path, &files);
 	if (r == 0 && files.shards)
 		run_index_timeline(recording->path, INDEX_MOST);
-	if (r < 0 || files.shards)
-		return r == 0;
-	say("nothing was recorded: no process of '%s' %sused CUDA or NVTX or reported to moescope "
-	    "as moescope.h says (run in %s); --stacks records where its threads are.",
-	    program, recording->some_ranks ? "with a rank of --ranks " : "", recording->name);
-	return false;
+	if (r == 0 && !files.shards) {
+		if (end.notes)
+			say("%s", end.notes);
+		say("nothing was recorded: no process of '%s' %strained or ran a model of PyTorch, used CUDA "
+		    "or NVTX or reported to moescope as moescope.h says (run in %s); --stacks records where "
+		    "its threads are.",
+		    program, recording->some_ranks ? "with a rank of --ranks " : "",
+		    recording->name);
+	}
+	buf_release(&notes);
+	return r == 0 && files.shards;
 }
 
 void recording_release(struct recording *recording)

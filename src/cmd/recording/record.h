@@ -25,6 +25,7 @@ struct record_plan {
 	uint64_t device_mb;	 /* of GPU memory for the profiler; 0: the library's own */
 	const char *kernel;	 /* expression that names of kernels match, or NULL: all */
 	const char *ranks;	 /* "0,2-3", or NULL: all */
+	bool finds_steps;	 /* of programs of PyTorch */
 };
 
 struct recording {

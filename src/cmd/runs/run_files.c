@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/runs/run_notes.h"
 #include "timeline/lod.h"
 #include "trace/run_lock.h"
 
@@ -31,7 +32,7 @@ static bool is_ours(const char *name)
 	       (strncmp(name, "run.json.", 9) == 0 && ends_with(name, ".tmp")) ||
 	       strcmp(name, LOD_FILE) == 0 ||
 	       (strncmp(name, LOD_FILE ".", sizeof(LOD_FILE)) == 0 && ends_with(name, ".tmp")) ||
-	       ends_with(name, ".mst") || ends_with(name, ".ring");
+	       ends_with(name, ".mst") || ends_with(name, ".ring") || run_note_is_file(name);
 }
 
 int run_files_look(const char *path, struct run_files *ret_files)

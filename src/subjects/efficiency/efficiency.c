@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/sheets/kernel_class.h"
 
@@ -16,39 +17,70 @@ struct share {
 	size_t steps;
 };
 
-/* Finished, recorded steps of the selection, and the FLOPs of operations that began in them. */
-static int sum_steps(const struct run *run, const struct selection *sel, struct share *shares,
-		     bool *ret_told)
+/* python/moescope/auto records the operations of some steps, and tells which under this name. */
+#define SAMPLED_FACT "auto operations"
+
+static bool operations_are_sampled(const struct run *run)
 {
-	const struct table_step *step = &run->step;
-	struct step_index index;
-	int r = step_index_init(&index, run);
+	for (size_t i = 0; i < run->fact.n; i++)
+		if (!strcmp(run_string(run, run->fact.key[i]), SAMPLED_FACT))
+			return true;
+	return false;
+}
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < step->n; i++) {
-		struct share *share = &shares[step->shard[i]];
+static bool step_counts(const struct table_step *step, const struct selection *sel, size_t at)
+{
+	return step->recorded[at] && step_is_timed(step, at) &&
+	       selection_has_step(sel, step->step[at]);
+}
 
-		if (!step->recorded[i] || !step_is_timed(step, i) ||
-		    !selection_has_step(sel, step->step[i]))
-			continue;
-		share->time_ns += step->duration_ns[i];
-		share->steps++;
-	}
-	*ret_told = false;
+/* FLOPs of operations that began in steps that count, and in which of them; true if there are any. */
+static bool sum_operations(const struct run *run, const struct selection *sel,
+			   const struct step_index *index, struct share *shares, bool *told)
+{
+	bool any = false;
+
 	for (size_t i = 0; i < run->op.n; i++) {
 		size_t at;
 
 		if ((run->op.unknown[i] & OP_FLOPS_UNKNOWN) || !run->op.flops[i])
 			continue;
-		at = step_index_find(&index, run, run->op.shard[i], run->op.start_ns[i]);
-		if (at == SIZE_MAX || !step->recorded[at] || !step_is_timed(step, at) ||
-		    !selection_has_step(sel, step->step[at]))
+		at = step_index_find(index, run, run->op.shard[i], run->op.start_ns[i]);
+		if (at == SIZE_MAX || !step_counts(&run->step, sel, at))
 			continue;
 		shares[run->op.shard[i]].flops += (double)run->op.flops[i];
-		*ret_told = true;
+		told[at] = any = true;
+	}
+	return any;
+}
+
+/* Finished, recorded steps of the selection, and the FLOPs of operations that began in them; of a sample of
+ * steps only those with such operations. */
+static int sum_steps(const struct run *run, const struct selection *sel, struct share *shares,
+		     bool *ret_told)
+{
+	const struct table_step *step = &run->step;
+	bool *told = calloc(step->n ? step->n : 1, sizeof(*told));
+	struct step_index index;
+	bool sampled;
+	int r = told ? step_index_init(&index, run) : -ENOMEM;
+
+	if (r < 0) {
+		free(told);
+		return r;
+	}
+	*ret_told = sum_operations(run, sel, &index, shares, told);
+	sampled = *ret_told && operations_are_sampled(run);
+	for (size_t i = 0; i < step->n; i++) {
+		struct share *share = &shares[step->shard[i]];
+
+		if (!step_counts(step, sel, i) || (sampled && !told[i]))
+			continue;
+		share->time_ns += step->duration_ns[i];
+		share->steps++;
 	}
 	step_index_release(&index);
+	free(told);
 	return 0;
 }
 

@@ -4,7 +4,8 @@
  *
  * peaks  measured on this kind of machine (doctor --calibrate), else the vendor's data sheet
  * MFU    FLOPs of the model / (time of the steps * peak of the data type), over finished, recorded
- *        steps; of several processes: all FLOPs over the sum of time * peak
+ *        steps; if operations were recorded in a sample of them, those with FLOPs; of several processes:
+ *        all FLOPs over the sum of time * peak
  * rows   on devices the kernel classes, with the FLOPs and bytes of the operations that launched
  *        them (an operation's are shared among its kernels by their time); without device records
  *        the operations, by the time of their threads
