@@ -574,6 +574,32 @@ def what_cannot_be_joined():
     equal(os.listdir("."), [])
 
 
+@test
+def moments_are_marked_from_outside():
+    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    looking = subprocess.Popen([os.environ["MOESCOPE"], "attach", "-qo", "a.mscope", str(program.pid)])
+    try:
+        while not glob.glob("a.mscope/*.mst"):
+            equal(looking.poll(), None)
+            os.sched_yield()
+        for run, text in ("a.mscope", "first"), (str(program.pid), "a \u202e second"):
+            r = moescope("mark", run, text)
+            equal(r.status, 0, r)
+        program.communicate()
+        equal(looking.wait(), 0)
+    finally:
+        program.kill()
+        program.wait()
+    marks = json.loads(moescope("sql", "--json", "a.mscope",
+                                "select text, pid, time_ns from marks order by time_ns").out)["rows"]
+    equal([row[0] for row in marks], ["first", "a \u202e second"])
+    equal({row[1] for row in marks}, {program.pid})
+    one_sentence(moescope("mark", "a.mscope", "late"), 1, "is not being recorded")
+    one_sentence(moescope("mark", "b.mscope", "x"), 1, "b.mscope")
+    one_sentence(moescope("mark", "a.mscope", ""), 2, "1 to 1024 bytes")
+    one_sentence(moescope("mark", "a.mscope"), 2, "RUN|PID TEXT")
+
+
 # ---- commands
 
 @test

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/run_lock.h"
+#include "trace/rundir.h"
+
 #define VARIABLE "MOESCOPE_RUN="
 
 bool is_process_number(const char *given)
@@ -72,15 +75,29 @@ static char *from_children(const char *pid)
 }
 
 /* The process may have ended since: its shard has its number. */
+/* One that is being written, if there is one: a process may have been looked at before. */
 static char *from_shards(const char *pid)
 {
-	char pattern[64], *path = NULL;
-	glob_t found;
+	static const char *const patterns[] = { "*.mscope/*-%.20s.mst",
+						"*.mscope/*-%.20s" RUNDIR_STACKS };
+	char *path = NULL;
+	glob_t found = { 0 };
 
-	snprintf(pattern, sizeof(pattern), "*.mscope/*-%.20s.mst", pid);
-	if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc)
-		path = strndup(found.gl_pathv[0],
-			       (size_t)(strchr(found.gl_pathv[0], '/') - found.gl_pathv[0]));
+	for (int i = 0; i < 2; i++) {
+		char pattern[64];
+
+		snprintf(pattern, sizeof(pattern), patterns[i], pid); // NOLINT: of the above
+		glob(pattern, i ? GLOB_APPEND : 0, NULL, &found);
+	}
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		char *run = found.gl_pathv[i];
+
+		*strchr(run, '/') = '\0';
+		if (path && run_writer(run) != RUN_WRITER_HELD)
+			continue;
+		free(path);
+		path = strdup(run);
+	}
 	globfree(&found);
 	return path;
 }

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope mark: an instant with a text in a run that is being recorded, from outside.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/boot.h"
+#include "base/clock.h"
+#include "cmd/options/common_options.h"
+#include "cmd/runs/run_find.h"
+#include "cmd/runs/run_of_process.h"
+#include "cmd/terminal/output.h"
+#include "trace/encoder.h"
+#include "trace/run_lock.h"
+#include "trace/rundir.h"
+#include "trace/shard.h"
+
+#define TEXT_MOST 1024
+
+static const struct option_group groups[] = { { NULL, 0 } };
+
+static const struct example examples[] = {
+	{ "moescope mark 4711 'new batch size'", "In the run of a process." },
+	{ "moescope mark slow.mscope 'the loss jumps here'", "In a run by its name." },
+	{ NULL, NULL },
+};
+
+/* The process whose line it is on: the one that was given, or the first of the run. */
+static int find_process(const char *given, const char *path, struct shard_origin *origin,
+			struct err *err)
+{
+	struct run *run = NULL;
+	int r;
+
+	if (is_process_number(given)) {
+		origin->pid = (uint32_t)strtoul(given, NULL, 10);
+		origin->rank = rundir_rank_of((pid_t)origin->pid);
+		return 0;
+	}
+	r = run_load_quietly(path, &(struct run_want){ 0 }, &run, err);
+	if (r == 0 && !run->n_shards)
+		r = err_set(err, -ENOENT,
+			    "%s: no process has recorded anything yet; try again in a moment",
+			    path);
+	if (r == 0) {
+		origin->pid = run->shards[0].pid;
+		origin->rank = run->shards[0].rank;
+	}
+	run_free(run);
+	return r;
+}
+
+/* A shard of its own: nobody else writes to it, and whoever reads the run finds it. */
+static int write_mark(const char *run, const struct shard_origin *origin, const char *text,
+		      struct err *err)
+{
+	struct row_string string = { .id = 1, .length = (uint32_t)strlen(text), .text = text };
+	struct row_mark mark = { .time_ns = origin->monotonic_ns,
+				 .text = 1,
+				 .thread = origin->pid };
+	struct shard_writer *writer = NULL;
+	struct encoder encoder;
+	char *path = NULL;
+	int r;
+
+	if (asprintf(&path, "%s/%u-%u-mark-%lld.mst", run, origin->rank, origin->pid,
+		     (long long)mark.time_ns) < 0)
+		return err_sys(err, -ENOMEM, "cannot mark");
+	encoder_init(&encoder, 1, 1, 0);
+	r = shard_create_from(path, origin, &writer, err);
+	if (r == 0) {
+		int closed;
+
+		r = encoder_append(&encoder, RECORD_STRING, &string);
+		if (r == 0)
+			r = encoder_append(&encoder, RECORD_MARK, &mark);
+		if (r == 0)
+			r = encoder_finish(&encoder);
+		if (r == 0)
+			r = shard_write(writer, &encoder);
+		closed = shard_close(writer, &encoder);
+		r = r < 0 ? r : closed;
+		if (r < 0)
+			err_sys(err, r, "%s: cannot write", path);
+	}
+	encoder_release(&encoder);
+	free(path);
+	return r;
+}
+
+static int run_mark(struct invocation *inv)
+{
+	struct shard_origin origin = { .monotonic_ns = clock_monotonic_ns(),
+				       .realtime_ns = clock_realtime_ns() };
+	const char *given = inv->args[0], *text = inv->args[1];
+	struct err err = { "" };
+	char *path = NULL;
+	int r;
+
+	if (!*text || strlen(text) > TEXT_MOST)
+		return usage_error(inv->command, "a mark has 1 to %d bytes of text.", TEXT_MOST);
+	boot_read(&origin.boot);
+	r = is_process_number(given) ? run_of_process(given, &path, &err)
+				     : run_find(given, &path, &err);
+	if (r == 0 && run_writer(path) != RUN_WRITER_HELD)
+		r = err_set(
+			&err, -ESRCH,
+			"%s is not being recorded: a mark says when something happened, so it can "
+			"only be set meanwhile",
+			path);
+	if (r == 0)
+		r = find_process(given, path, &origin, &err);
+	if (r == 0)
+		r = write_mark(path, &origin, text, &err);
+	free(path);
+	return r < 0 ? fail("%s", err.message) : EXIT_OK;
+}
+
+const struct command cmd_mark = {
+	.name = "mark",
+	.purpose = PURPOSE_RECORD,
+	.summary = "note a moment in a run that is being recorded",
+	.words = "RUN|PID TEXT",
+	.description =
+		"Puts an instant with a text into a run that 'moescope run' or 'moescope attach' is "
+		"recording, as moescope_mark() does inside the program: timelines and exports show it. The "
+		"program does not notice.",
+	.groups = groups,
+	.examples = examples,
+	.max_args = 2,
+	.min_args = 2,
+	.run = run_mark,
+};
