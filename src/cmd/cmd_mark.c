@@ -41,14 +41,14 @@ static int find_process(const char *given, const char *path, struct shard_origin
 		return 0;
 	}
 	r = run_load_quietly(path, &(struct run_want){ 0 }, &run, err);
-	if (r == 0 && !run->n_shards)
+	for (size_t i = 0; r == 0 && !origin->pid && i < run->n_shards; i++) {
+		origin->pid = run->shards[i].pid;
+		origin->rank = run->shards[i].rank;
+	}
+	if (r == 0 && !origin->pid)
 		r = err_set(err, -ENOENT,
 			    "%s: no process has recorded anything yet; try again in a moment",
 			    path);
-	if (r == 0) {
-		origin->pid = run->shards[0].pid;
-		origin->rank = run->shards[0].rank;
-	}
 	run_free(run);
 	return r;
 }
