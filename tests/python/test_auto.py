@@ -15,6 +15,7 @@ from moescope import _library
 torch = pytest.importorskip("torch")
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "auto_programs.py")
 PATIENCE_S = 600
+PLAIN = {}  # name: status, output and errors without moescope
 
 
 def start(words, folder, **env):
@@ -28,11 +29,18 @@ class Program:
 
     def __init__(self, folder, name, *options, **env):
         self.run = str(folder / "a.mscope")
-        words = [sys.executable, PROGRAMS, name]
-        self.plain = start([*words, str(folder / "plain.json")], folder, **env)
-        self.same = start([_library.tool_path(), "run", "-q", "-o", self.run, *options, "--", *words,
-                           str(folder / "told.json")], folder, **env)
+        self._name, self._folder, self._env = name, folder, env
+        self.same = start([_library.tool_path(), "run", "-q", "-o", self.run, *options, "--", sys.executable,
+                           PROGRAMS, name, str(folder / "told.json")], folder, **env)
         self.told = json.loads((folder / "told.json").read_text(encoding="utf-8"))
+
+    @property
+    def plain(self):
+        """The same once, whoever asks."""
+        if self._name not in PLAIN:
+            PLAIN[self._name] = start([sys.executable, PROGRAMS, self._name,
+                                       str(self._folder / "plain.json")], self._folder, **self._env)
+        return PLAIN[self._name]
 
     @functools.cached_property
     def document(self):
@@ -60,9 +68,15 @@ class Program:
 
 
 @pytest.mark.parametrize("name", ["accumulation", "scaler", "gan", "three", "critic", "closure",
-                                  "in_backward", "broken_step", "inference"])
+                                  "in_backward", "broken_step"])
 def test_steps_are_the_programs(tmp_path, name):
     Program(tmp_path, name).check()
+
+
+def test_calls_of_a_model_are_steps_without_an_optimizer(tmp_path):
+    program = Program(tmp_path, "inference")
+    program.check()
+    assert "there is no optimizer, so a step is a call of Sequential" in program.facts
 
 
 def test_phases_are_those_that_the_program_measures(tmp_path):
@@ -86,7 +100,7 @@ def test_evaluation_is_told_apart(tmp_path):
 def test_operations_of_some_steps(tmp_path):
     program = Program(tmp_path, "plain")
     assert "auto operations: recorded in step 2" in program.facts
-    assert "steps and phases of PyTorch were found without the program's help" in program.facts
+    assert "without the program's help: a step ends with each step of AdamW; times are" in program.facts
     rows = {row["name"]: row for row in _library.table("ops", program.run, "--steps", "2:2")["rows"]}
     assert rows["aten::addmm"]["count"] == 4 and rows["aten::addmm"]["flops"] == \
         2 * 64 * 1024 * (3 * 1024 + 1)
@@ -134,8 +148,10 @@ def test_a_forked_child_is_a_process_of_the_run(tmp_path):
     shards = {}
     for file in os.listdir(program.run):
         if file.endswith(".mst"):
-            rows = _library.table("steps", os.path.join(program.run, file))["rows"]
-            shards[file] = len([row for row in rows if not row["unfinished"]])
+            rows = [row for row in _library.table("steps", os.path.join(program.run, file))["rows"]
+                    if not row["unfinished"]]
+            shards[file] = len(rows)
+            assert all(row["phases"]["forward"] > 0 for row in rows)
     assert sorted(shards.values()) == [program.told["child"], program.told["steps"]]
 
 
@@ -195,3 +211,11 @@ def test_lightning(tmp_path):
 def test_switched_off(tmp_path):
     program = Program(tmp_path, "accumulation", "--no-auto")
     assert program.same[:2] == program.plain[:2] and "nothing was recorded" in program.same[2]
+
+
+def test_without_a_library_the_program_runs(tmp_path):
+    program = Program(tmp_path, "accumulation", MOESCOPE_LIBRARY=str(tmp_path / "none.so"))
+    assert program.same[:2] == program.plain[:2]
+    with open(os.path.join(program.run, "run.json"), encoding="utf-8") as file:
+        notes = json.load(file)["notes"]
+    assert notes.startswith("steps and phases of PyTorch are not recorded: libmoescope.so was not found")

@@ -514,7 +514,7 @@ static void test_operations_of_some_steps(void **state)
 	near(e->model_flops_per_s, 12e12);
 	near(e->mfu_pct, 100 * 12.0 / 989.4);
 	answers_release(&a);
-	run_free(run);
+	fake_run_free(run);
 }
 
 int main(void)

@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable
 
 from .. import _library as lib
-from .. import api, runs
+from .. import api, errors, runs
 from .._types import Args, Function, Json
 from ..torchlike.phases import Open, Phases, hide_from_compiler, tokens_of
 from .budget import SHARE, Budget
@@ -97,7 +97,8 @@ class Program(Phases):
         self._inference = False  # a step is a call of a model
         self._end_after_backward = False
         self._optimizer_steps = 0
-        self._trains = False
+        self._trains = False  # an optimizer was created
+        self._optimizer_ends = False  # and has made a step
 
     # ------------------------------------------------------------------ installing
 
@@ -126,8 +127,8 @@ class Program(Phases):
     def _forked(self) -> None:
         """What is open belongs to the parent."""
         if self._on:
+            self._with_operations(lambda: self.operations.stop(write=False))
             self._reset()
-            self.operations = Operations()
 
     def _begin(self) -> bool:
         """Loads the library, which starts recording; False: this process is not recorded."""
@@ -136,7 +137,11 @@ class Program(Phases):
         if get_worker_info() is not None:
             self.remove()
             return False
-        library = lib.load()
+        try:
+            library = lib.load()
+        except errors.MoescopeError as why:
+            self._leave(f"steps and phases of PyTorch are not recorded: {why}")
+            return False
         library.moescope_start(None)
         if not library.moescope_run_dir():
             self.remove()
@@ -145,10 +150,14 @@ class Program(Phases):
         self._names = {name: api.intern(name) for name in api.PHASES if name}
         self._ranges = {name: _Range(self, number) for name, number in api.PHASES.items() if name}
         self._step = int(library.moescope_current_step())
-        api.info(_KEY, "steps and phases of PyTorch were found without the program's help (--no-auto "
-                 "switches that off): a step ends with each step of the optimizer, or is one call of "
-                 "a model if there is none; times are the host's")
+        self._tell_steps("no step, because no optimizer has made one and no model was called in eval mode "
+                         "or without gradients")
         return True
+
+    def _tell_steps(self, words: str) -> None:
+        """Replaces what was told before."""
+        api.info(_KEY, f"steps and phases of PyTorch were found without the program's help: {words}; times "
+                 "are the host's ('run --no-auto' switches it off)")
 
     def _leave(self, words: str) -> None:
         """Takes everything out again; the run says why."""
@@ -246,6 +255,10 @@ class Program(Phases):
 
     def _optimizer_stepped(self, optimizer: "Optimizer") -> None:
         self._trains = True
+        if not self._optimizer_ends:
+            self._optimizer_ends = True
+            before = f" (but step 0 to {self._done - 1}: calls of a model before that)" if self._done else ""
+            self._tell_steps(f"a step ends with each step of {type(optimizer).__name__}{before}")
         if self._ends.ends(optimizer):
             if self._backwards:  # an optimizer that steps inside the backward pass
                 self._end_after_backward = True
@@ -316,6 +329,8 @@ class Program(Phases):
                 self._begin_step()
             self._in_training_step = self._in_training_step or phase == "forward"
         elif phase == "forward" and not self._open_step and self._evaluates(module):
+            if self._done == 0:
+                self._tell_steps(f"there is no optimizer, so a step is a call of {type(module).__name__}")
             self._inference = True
             self._begin_step()
 
