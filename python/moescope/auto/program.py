@@ -197,7 +197,8 @@ class Program(Phases):
     def _begin_step(self) -> None:
         step = self._step + 1
         now_ns = time.monotonic_ns()
-        if self._samples and self._budget.wants(self._done, now_ns) and runs.level() >= lib.TRACE:
+        if self._samples and self._budget.wants(self._done, now_ns) \
+                and runs.level() >= lib.TRACE and self._may_sample():
             self._with_operations(self.operations.start)
         # The first may still become the program's own, if it calls moescope.step after it.
         begin = self.calls.moescope_step_guess if self._done == 0 else self.calls.moescope_step_begin
@@ -230,6 +231,15 @@ class Program(Phases):
             self._open_step = False
             self._step -= 1
             self.library.moescope_step_cancel()
+
+    def _may_sample(self) -> bool:
+        """Beside CUDA torch's older collector has not been tried enough to be on by itself."""
+        import torch
+
+        if torch.cuda.is_initialized():
+            self._samples = False
+            api.info(_OPERATIONS, "not recorded: beside CUDA that is left to moescope.profile")
+        return self._samples
 
     def _with_operations(self, call: Callable[[], None]) -> None:
         """torch's collector is not made for others and differs between versions: steps and phases do
