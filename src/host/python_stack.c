@@ -46,14 +46,22 @@ struct layout {
 	uint16_t previous, code, owner;	 /* of a frame; owner 0: not there */
 	uint16_t file, name, first_line; /* of a code object */
 	uint16_t state, length, ascii, compact; /* of a string: two fields, and where its text is */
+	uint16_t
+		gil; /* of the runtime: the global lock; from 3.12 on of an interpreter: its address */
 };
 
-static const struct layout layouts[] = {
-	[9] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72 },
-	[10] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72 },
-	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 69, 112, 128, 72, 32, 16, 48, 72 },
-	[12] = { 40, 0, 72, 8, 136, 144, 56, 0, 232, 8, 0, 70, 112, 128, 68, 32, 16, 40, 56 },
-};
+static const struct layout
+	layouts
+		[] = {
+			[9] = { 32, 0, 8,   8,	 176, 0,  24, -1, 0,  24,
+				32, 0, 104, 112, 40,  32, 16, 48, 72, 352 },
+			[10] = { 32, 0, 8,   8,	  176, 0,  24, -1, 0,  24,
+				 32, 0, 104, 112, 40,  32, 16, 48, 72, 352 },
+			[11] = { 40, 0,	 16,  8,   152, 160, 56, 8,  296, 48,
+				 32, 69, 112, 128, 72,	32,  16, 48, 72,  360 },
+			[12] = { 40, 0,	 72,  8,   136, 144, 56, 0,  232, 8,
+				 0,  70, 112, 128, 68,	32,  16, 40, 56,  384 },
+		};
 
 /* The interpreter's own table in 3.13, by its 64-bit words. */
 enum {
@@ -62,6 +70,7 @@ enum {
 	OWN_INTERPRETERS = 5,
 	OWN_NEXT_INTERPRETER = 8,
 	OWN_FIRST_THREAD = 9,
+	OWN_GIL = 14,
 	OWN_NEXT_THREAD = 21,
 	OWN_FRAME = 23,
 	OWN_THREAD_ID = 24,
@@ -143,6 +152,7 @@ static int take_own_table(struct python *p, char *why, size_t size)
 		.length = (uint16_t)own[OWN_STRING_LENGTH],
 		.ascii = (uint16_t)own[OWN_STRING_ASCII],
 		.compact = (uint16_t)(own[OWN_STRING_ASCII] + 16),
+		.gil = (uint16_t)own[OWN_GIL],
 	};
 	return 0;
 }
@@ -228,9 +238,27 @@ static pid_t native_thread(const struct python *p, uint64_t thread_id)
 	return peer_read(p->pid, thread_id + ID_IN_THREAD, &id, sizeof(id)) ? id : 0;
 }
 
+/* The lock of an interpreter, if what is there looks like one: how long a thread keeps it, who has it, and
+ * whether anybody has (-1: not set up yet). */
+static uint64_t find_gil(const struct python *p, uint64_t interpreter)
+{
+	struct {
+		uint64_t interval_us, holder;
+		int32_t locked;
+	} lock;
+	uint64_t at = p->runtime + p->at.gil;
+
+	if (p->minor >= 12 && !read_word(p, interpreter + p->at.gil, &at))
+		return 0;
+	if (!at || at % 8 || !peer_read(p->pid, at, &lock, 20) || !lock.interval_us ||
+	    lock.interval_us > UINT32_MAX || lock.locked < -1 || lock.locked > 1)
+		return 0;
+	return at;
+}
+
 int python_threads(struct python *p, struct python_thread *threads, size_t most)
 {
-	uint64_t interpreter, state, id;
+	uint64_t interpreter, state, id, gil;
 	int n = 0;
 
 	if (!read_word(p, p->runtime + p->at.interpreters, &interpreter))
@@ -238,6 +266,7 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 	while (interpreter && n < THREADS_MOST) {
 		if (!read_word(p, interpreter + p->at.first_thread, &state))
 			return n;
+		gil = find_gil(p, interpreter);
 		for (; state && n < THREADS_MOST; n++) {
 			uint16_t of = p->at.native_id ? p->at.native_id : p->at.thread_id;
 			uint64_t next;
@@ -248,9 +277,10 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 			if (!peer_read_parts(p->pid, parts, 2))
 				return n;
 			if ((size_t)n < most)
-				threads[n] = (struct python_thread){
-					p->at.native_id ? (pid_t)id : native_thread(p, id), state
-				};
+				threads[n] = (struct python_thread){ p->at.native_id
+									     ? (pid_t)id
+									     : native_thread(p, id),
+								     state, gil };
 			state = next;
 		}
 		if (!read_word(p, interpreter + p->at.next_interpreter, &interpreter))

@@ -23,6 +23,7 @@
 #include "host/peer.h"
 #include "host/python_stack.h"
 #include "host/symbols.h"
+#include "host/waits.h"
 #include "trace/rundir.h"
 #include "trace/shard.h"
 
@@ -36,16 +37,20 @@
 #define WRITE_NS SECOND
 #define JOIN_NS SECOND	 /* samples of a thread that does not run become one, up to this */
 #define BUDGET_SHARE 100 /* of a processor: one of so many parts */
+#define LITTLE 100	 /* one of so many parts: not worth asking for a cause */
+#define WHY_LOOKS 10	 /* for so many a cause is near enough */
 
 /* A thread, and what it has done since the last row about it. */
 struct thread {
 	pid_t id;
-	int times_fd, cpu_fd; /* below 0: not to be had */
+	int times_fd, cpu_fd, call_fd; /* below 0: not to be had */
 	bool seen;
-	bool waits; /* it has not run since the row below began */
+	bool waits;	      /* it has not run since the row below began */
+	enum wait_cause why;  /* when it was last seen to wait; WAIT_ENDED: never yet */
+	unsigned int why_age; /* looks since */
 	struct peer_times times;
 	int64_t looked_ns;
-	uint64_t python;	     /* 0: it runs none */
+	uint64_t python, gil;	     /* 0: it runs none */
 	uint32_t native;	     /* the last stack that perf saw; 0: none yet */
 	struct row_stack_sample row; /* stack 0: none */
 };
@@ -60,6 +65,7 @@ struct process {
 	bool seen;
 	struct symbols *symbols;
 	struct python *python;
+	struct waits *waiting; /* NULL: no memory */
 	bool told_why;
 	struct thread *threads; /* by id */
 	size_t n, capacity;
@@ -68,7 +74,8 @@ struct process {
 	struct hash_map by_node;
 	struct interned names;
 	size_t written_names, written_nodes;
-	uint64_t samples, unread, unseen; /* unseen: threads without their times */
+	uint64_t samples, unread, untold; /* untold: nobody knows what was waited for */
+	uint64_t unseen;		  /* threads without their times */
 	struct shard_writer *writer;
 	struct encoder encoder;
 };
@@ -252,6 +259,8 @@ static void thread_close(struct thread *t)
 		close(t->times_fd);
 	if (t->cpu_fd >= 0)
 		close(t->cpu_fd);
+	if (t->call_fd >= 0)
+		close(t->call_fd);
 }
 
 static struct process *process_open(struct sampler *s, pid_t pid)
@@ -285,6 +294,7 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	s->opened++;
 	encoder_init(&p->encoder, 1, 1, 0);
 	p->symbols = symbols_open(pid);
+	p->waiting = waits_open(pid);
 	if (s->no_native[0])
 		add_fact(s, p, "stacks", s->no_native);
 	return p;
@@ -307,6 +317,14 @@ static void process_close(struct sampler *s, struct process *p)
 			(unsigned long long)p->unread, (unsigned long long)p->samples);
 		add_fact(s, p, "stacks", words);
 	}
+	if (p->untold) {
+		snprintf(
+			words, sizeof(words),
+			"what threads waited for could not be read %llu times: the kernel shows that to those "
+			"who may trace the process (CAP_SYS_PTRACE)",
+			(unsigned long long)p->untold);
+		add_fact(s, p, "stacks", words);
+	}
 	if (p->unseen) {
 		snprintf(
 			words, sizeof(words),
@@ -327,6 +345,7 @@ static void process_close(struct sampler *s, struct process *p)
 	encoder_release(&p->encoder);
 	python_close(p->python);
 	symbols_close(p->symbols);
+	waits_close(p->waiting);
 	hash_map_release(&p->by_node);
 	interned_release(&p->names);
 	free(p->nodes);
@@ -382,11 +401,14 @@ static void find_threads(struct sampler *s, struct process *p)
 			    0)
 				return;
 			t = &p->threads[p->n++];
-			*t = (struct thread){ .id = ids[i],
-					      .times_fd = peer_thread_open(p->pid, ids[i],
-									   PEER_TIMES),
-					      .cpu_fd = peer_thread_open(p->pid, ids[i], PEER_CPU),
-					      .looked_ns = s->now_ns };
+			*t = (struct thread){
+				.id = ids[i],
+				.times_fd = peer_thread_open(p->pid, ids[i], PEER_TIMES),
+				.cpu_fd = peer_thread_open(p->pid, ids[i], PEER_CPU),
+				.call_fd = peer_thread_open(p->pid, ids[i], PEER_CALL),
+				.why = WAIT_ENDED,
+				.looked_ns = s->now_ns
+			};
 			if (t->times_fd >= 0)
 				peer_thread_times(t->times_fd, &t->times);
 			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
@@ -419,12 +441,14 @@ static void find_python_threads(struct process *p)
 		p->symbols = symbols_open(p->pid);
 	}
 	for (size_t i = 0; i < p->n; i++)
-		p->threads[i].python = 0;
+		p->threads[i].python = p->threads[i].gil = 0;
 	for (int i = 0; i < n && i < THREADS_MOST; i++) {
 		struct thread *t = thread_of(p, found[i].id);
 
-		if (t)
-			t->python = found[i].state;
+		if (!t)
+			continue;
+		t->python = found[i].state;
+		t->gil = found[i].gil;
 	}
 }
 
@@ -475,10 +499,31 @@ static void look_around(struct sampler *s)
 
 /* ---- a look */
 
+/* What it has waited for since the last look. A wait that was over by now is taken for what it was seen to wait
+ * for a few looks ago: causes are seen as often as they last. */
+static enum wait_cause why_waited(struct process *p, struct thread *t, int64_t wait_ns,
+				  int64_t passed_ns, bool ran)
+{
+	if (!ran && t->why_age == 0 && t->why != WAIT_ENDED)
+		return t->why; /* it is where it was */
+	t->why_age++;
+	if (p->waiting && wait_ns * LITTLE >= passed_ns) {
+		enum wait_cause now = waits_look(p->waiting, t->id, t->call_fd, t->gil);
+
+		p->untold += now == WAIT_UNKNOWN;
+		if (now != WAIT_ENDED) {
+			t->why = now;
+			t->why_age = 0;
+		}
+	}
+	return t->why_age <= WHY_LOOKS ? t->why : WAIT_ENDED;
+}
+
 static void look_at(struct sampler *s, struct process *p, struct thread *t)
 {
 	struct peer_times now;
 	int64_t run_ns, ready_ns, passed_ns = s->now_ns - t->looked_ns;
+	enum wait_cause why;
 	bool ran;
 	uint32_t stack;
 
@@ -487,6 +532,9 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	run_ns = now.run_ns - t->times.run_ns;
 	ready_ns = now.ready_ns - t->times.ready_ns;
 	ran = run_ns > 0 || now.turns != t->times.turns;
+	/* The kernel's clock and ours are read one after the other. */
+	run_ns = run_ns < passed_ns ? run_ns : passed_ns;
+	ready_ns = ready_ns < passed_ns - run_ns ? ready_ns : passed_ns - run_ns;
 	t->times = now;
 	t->looked_ns = s->now_ns;
 	/* A thread that has not run is where it was. */
@@ -497,20 +545,22 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 		stack = t->native;
 	if (!stack)
 		stack = node_of(p, 0, "(no stack was seen)");
+	why = why_waited(p, t, passed_ns - run_ns - ready_ns, passed_ns, ran);
 	p->samples++;
 	if (!stack)
 		return;
-	if (ran || !t->waits || stack != t->row.stack || t->row.duration_ns + passed_ns > JOIN_NS) {
+	if (ran || !t->waits || stack != t->row.stack || why != t->row.wait ||
+	    t->row.duration_ns + passed_ns > JOIN_NS) {
 		end_row(s, p, t);
 		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - passed_ns,
 						    .thread = (uint32_t)t->id,
-						    .stack = stack };
+						    .stack = stack,
+						    .wait = (uint8_t)why };
 		t->waits = !ran;
 	}
 	t->row.duration_ns += passed_ns;
-	/* The kernel's clock and ours are read one after the other. */
-	t->row.cpu_ns += run_ns < passed_ns ? run_ns : passed_ns;
-	t->row.ready_ns += ready_ns < passed_ns - run_ns ? ready_ns : passed_ns - run_ns;
+	t->row.cpu_ns += run_ns;
+	t->row.ready_ns += ready_ns;
 	t->row.samples++;
 }
 

@@ -61,7 +61,7 @@ static void times_are(const struct stack_times *times, uint64_t samples, int64_t
 static void check_sums(const struct run *run)
 {
 	static const enum stacks_by views[] = { STACKS_BY_FUNCTION, STACKS_BY_THREAD,
-						STACKS_BY_STACK };
+						STACKS_BY_STACK, STACKS_BY_WAIT };
 
 	for (size_t v = 0; v < sizeof(views) / sizeof(views[0]); v++) {
 		struct sampled_stacks stacks;
@@ -86,8 +86,11 @@ static void check_sums(const struct run *run)
 				    r->total.wait_ns <= stacks.all.wait_ns);
 			assert_true(!i || r[-1].self.cpu_ns >= r->self.cpu_ns);
 		}
-		times_are(&sum, stacks.all.samples, stacks.all.cpu_ns, stacks.all.ready_ns,
-			  stacks.all.wait_ns);
+		if (views[v] == STACKS_BY_WAIT) /* nothing else has a cause */
+			times_are(&sum, sum.samples, 0, 0, stacks.all.wait_ns);
+		else
+			times_are(&sum, stacks.all.samples, stacks.all.cpu_ns, stacks.all.ready_ns,
+				  stacks.all.wait_ns);
 		sampled_stacks_release(&stacks);
 	}
 }
@@ -186,6 +189,44 @@ static void test_numbers_of_two_shards(void **state)
 	stacks = analyzed(run, STACKS_BY_STACK);
 	times_are(&row(&stacks, "main;work")->self, 1, 10, 0, 0);
 	times_are(&row(&stacks, "start;work")->self, 1, 3, 0, 2);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* 3 of 10 ns on a processor; the rest waiting, for one thing or the other; of a newer moescope; for none. */
+static void test_causes(void **state)
+{
+	static const uint8_t causes[] = { WAIT_LOCK, WAIT_FILE, WAIT_LOCK, 200, 0, WAIT_SLEEP };
+	struct run *run = fake_run_new();
+	struct sampled_stacks stacks;
+
+	(void)state;
+	stack(run, 0, 1, 0, "main");
+	for (size_t i = 0; i < 6; i++)
+		fake_add_stack_sample(run, 0,
+				      &(struct row_stack_sample){ .thread = 7,
+								  .stack = 1,
+								  .duration_ns = 10,
+								  .cpu_ns = i < 5 ? 3 : 10,
+								  .samples = 1,
+								  .wait = causes[i] });
+	stacks = analyzed(run, STACKS_BY_WAIT);
+	assert_int_equal(stacks.n, 3); /* nobody waited for time */
+	times_are(&stacks.all, 6, 25, 0, 35);
+	times_are(&row(&stacks, "lock")->self, 2, 0, 0, 14);
+	times_are(&row(&stacks, "file")->self, 1, 0, 0, 7);
+	times_are(&row(&stacks, "unknown")->self, 2, 0, 0, 14);
+	assert_true(row(&stacks, "lock")->wait_pct == 40);
+	sampled_stacks_release(&stacks);
+
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	assert_int_equal(row(&stacks, "main")->self.wait_for_ns[WAIT_LOCK], 14);
+	assert_int_equal(row(&stacks, "main")->self.wait_for_ns[WAIT_FILE], 7);
+	assert_int_equal(row(&stacks, "main")->self.wait_for_ns[WAIT_UNKNOWN], 14);
+	assert_int_equal(stack_times_cause(&(struct stack_times){ 0 }), WAIT_CAUSE_LIMIT);
+	assert_int_equal(stack_times_cause(&stacks.all), WAIT_UNKNOWN); /* the first of equals */
+	assert_string_equal(wait_cause_name(WAIT_GIL), "gil");
+	assert_string_equal(wait_cause_name(200), "?");
 	sampled_stacks_release(&stacks);
 	fake_run_free(run);
 }
@@ -307,6 +348,7 @@ int main(void)
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_recursion_counts_once),
 		cmocka_unit_test(test_numbers_of_two_shards),
+		cmocka_unit_test(test_causes),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_circles),
 		cmocka_unit_test(test_number_twice),

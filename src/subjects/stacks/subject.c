@@ -10,6 +10,7 @@ static int compute_sampled_stacks(const struct material *m, void *answer)
 	return sampled_stacks_analyze(m->run,
 				      m->question->by_thread  ? STACKS_BY_THREAD
 				      : m->question->by_stack ? STACKS_BY_STACK
+				      : m->question->by_wait  ? STACKS_BY_WAIT
 							      : STACKS_BY_FUNCTION,
 				      answer);
 }
