@@ -519,48 +519,98 @@ static enum wait_cause why_waited(struct process *p, struct thread *t, int64_t w
 	return t->why_age <= WHY_LOOKS ? t->why : WAIT_ENDED;
 }
 
-static void look_at(struct sampler *s, struct process *p, struct thread *t)
+/* What a thread did since the last look. */
+struct spell {
+	int64_t passed_ns, run_ns, ready_ns;
+	uint64_t turns; /* times it got a processor */
+};
+
+static bool read_spell(const struct sampler *s, struct thread *t, struct spell *ret)
 {
 	struct peer_times now;
-	int64_t run_ns, ready_ns, passed_ns = s->now_ns - t->looked_ns;
-	enum wait_cause why;
-	bool ran;
-	uint32_t stack;
+	int64_t left_ns = s->now_ns - t->looked_ns;
 
-	if (t->times_fd < 0 || passed_ns <= 0 || peer_thread_times(t->times_fd, &now) < 0)
-		return;
-	run_ns = now.run_ns - t->times.run_ns;
-	ready_ns = now.ready_ns - t->times.ready_ns;
-	ran = run_ns > 0 || now.turns != t->times.turns;
+	if (t->times_fd < 0 || left_ns <= 0 || peer_thread_times(t->times_fd, &now) < 0)
+		return false;
+	*ret = (struct spell){ .passed_ns = left_ns,
+			       .run_ns = now.run_ns - t->times.run_ns,
+			       .ready_ns = now.ready_ns - t->times.ready_ns,
+			       .turns = now.turns - t->times.turns };
 	/* The kernel's clock and ours are read one after the other. */
-	run_ns = run_ns < passed_ns ? run_ns : passed_ns;
-	ready_ns = ready_ns < passed_ns - run_ns ? ready_ns : passed_ns - run_ns;
+	if (ret->run_ns > left_ns)
+		ret->run_ns = left_ns;
+	left_ns -= ret->run_ns;
+	if (ret->ready_ns > left_ns)
+		ret->ready_ns = left_ns;
 	t->times = now;
 	t->looked_ns = s->now_ns;
+	return true;
+}
+
+static uint32_t find_stack(struct process *p, struct thread *t, bool ran)
+{
 	/* A thread that has not run is where it was. */
-	stack = ran || !t->row.stack ? 0 : t->row.stack;
+	uint32_t stack = ran ? 0 : t->row.stack;
+
 	if (!stack && t->python)
 		stack = python_node(p, t);
 	if (!stack && t->native)
 		stack = t->native;
-	if (!stack)
-		stack = node_of(p, 0, "(no stack was seen)");
-	why = why_waited(p, t, passed_ns - run_ns - ready_ns, passed_ns, ran);
+	return stack ? stack : node_of(p, 0, "(no stack was seen)");
+}
+
+static bool is_waiting(const struct thread *t)
+{
+	return t->why != WAIT_ENDED && t->why_age == 0;
+}
+
+/* One that ran and now waits, or waited and now runs, with nothing in between, first went on as the last look has
+ * seen it: that part is that stack's. */
+static void give_back(struct thread *t, struct spell *spell, bool waited)
+{
+	int64_t part_ns = waited ? spell->passed_ns - spell->run_ns - spell->ready_ns
+				 : spell->run_ns;
+
+	/* One turn: it woke up, or had stood aside for the look itself. */
+	if (!t->row.stack || waited == is_waiting(t) || spell->turns > 1)
+		return;
+	t->row.duration_ns += part_ns;
+	spell->passed_ns -= part_ns;
+	if (waited)
+		return;
+	t->row.cpu_ns += part_ns;
+	spell->run_ns = 0;
+}
+
+static void look_at(struct sampler *s, struct process *p, struct thread *t)
+{
+	bool waited = is_waiting(t), ran;
+	enum wait_cause why;
+	struct spell spell;
+	uint32_t stack;
+
+	if (!read_spell(s, t, &spell))
+		return;
+	ran = spell.run_ns > 0 || spell.turns;
+	stack = find_stack(p, t, ran);
+	why = why_waited(p, t, spell.passed_ns - spell.run_ns - spell.ready_ns, spell.passed_ns,
+			 ran);
 	p->samples++;
 	if (!stack)
 		return;
+	give_back(t, &spell, waited);
 	if (ran || !t->waits || stack != t->row.stack || why != t->row.wait ||
-	    t->row.duration_ns + passed_ns > JOIN_NS) {
+	    t->row.duration_ns + spell.passed_ns > JOIN_NS) {
 		end_row(s, p, t);
-		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - passed_ns,
+		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - spell.passed_ns,
 						    .thread = (uint32_t)t->id,
 						    .stack = stack,
 						    .wait = (uint8_t)why };
-		t->waits = !ran;
+		t->waits = !spell.run_ns;
 	}
-	t->row.duration_ns += passed_ns;
-	t->row.cpu_ns += run_ns;
-	t->row.ready_ns += ready_ns;
+	t->row.duration_ns += spell.passed_ns;
+	t->row.cpu_ns += spell.run_ns;
+	t->row.ready_ns += spell.ready_ns;
 	t->row.samples++;
 }
 

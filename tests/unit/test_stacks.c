@@ -12,6 +12,7 @@
 
 #include "fake_run.h"
 #include "subjects/stacks/sampled_stacks.h"
+#include "subjects/stacks/stack_choice.h"
 
 static void stack(struct run *run, uint16_t shard, uint32_t id, uint32_t parent, const char *name)
 {
@@ -19,6 +20,8 @@ static void stack(struct run *run, uint16_t shard, uint32_t id, uint32_t parent,
 		run, shard,
 		&(struct row_stack){ .id = id, .parent = parent, .name = fake_string(run, name) });
 }
+
+static const struct stack_choice everything;
 
 /* duration_ns is all time, waiting too. */
 static void sample(struct run *run, uint16_t shard, uint32_t thread, uint32_t of,
@@ -67,7 +70,7 @@ static void check_sums(const struct run *run)
 		struct sampled_stacks stacks;
 		struct stack_times sum = { 0 };
 
-		assert_int_equal(sampled_stacks_analyze(run, views[v], &stacks), 0);
+		assert_int_equal(sampled_stacks_analyze(run, views[v], &everything, &stacks), 0);
 		for (size_t i = 0; i < stacks.n; i++) {
 			const struct stack_row *r = &stacks.rows[i];
 
@@ -100,7 +103,7 @@ static struct sampled_stacks analyzed(const struct run *run, enum stacks_by by)
 	struct sampled_stacks stacks;
 
 	check_sums(run);
-	assert_int_equal(sampled_stacks_analyze(run, by, &stacks), 0);
+	assert_int_equal(sampled_stacks_analyze(run, by, &everything, &stacks), 0);
 	return stacks;
 }
 
@@ -231,6 +234,104 @@ static void test_causes(void **state)
 	fake_run_free(run);
 }
 
+/* Steps 1 to 3 of 100 ns each from 100 on, and "inner" on thread 7 in the middle 40 ns of each, twice inside
+ * itself; the process that records them has another shard with the samples. */
+static struct run *run_with_steps(uint16_t *ret_samples, uint16_t *ret_worker)
+{
+	struct run *run = fake_run_new();
+	uint32_t site = fake_site(run, "inner", -1, -1, 0);
+	uint16_t samples = fake_shard(run, 0, 4242), worker = fake_shard(run, 0, 5000);
+
+	for (int64_t at = 100; at <= 300; at += 100) {
+		fake_step(run, at / 100, at, at + 100, 0);
+		fake_range(run, site, at + 30, at + 70, 7, 0);
+		fake_range(run, site, at + 31, at + 69, 7, 1);
+	}
+	stack(run, samples, 1, 0, "main");
+	stack(run, worker, 1, 0, "load");
+	*ret_samples = samples;
+	*ret_worker = worker;
+	return run;
+}
+
+static void sample_at(struct run *run, uint16_t shard, uint32_t thread, int64_t start_ns,
+		      int64_t duration_ns, int64_t cpu_ns, uint32_t samples)
+{
+	fake_add_stack_sample(run, shard,
+			      &(struct row_stack_sample){ .start_ns = start_ns,
+							  .thread = thread,
+							  .stack = 1,
+							  .duration_ns = duration_ns,
+							  .cpu_ns = cpu_ns,
+							  .samples = samples,
+							  .wait = WAIT_PIPE });
+}
+
+static struct stack_times chosen(const struct run *run, int64_t first, int64_t last,
+				 const char *range, size_t *ret_threads)
+{
+	struct selection sel = SELECT_ALL;
+	struct sampled_stacks stacks;
+	struct stack_choice choice;
+	struct stack_times all;
+
+	sel.step_first = first;
+	sel.step_last = last;
+	assert_int_equal(stack_choice_init(&choice, run, &sel, range), 0);
+	assert_int_equal(sampled_stacks_analyze(run, STACKS_BY_FUNCTION, &choice, &stacks), 0);
+	all = stacks.all;
+	*ret_threads = stacks.threads;
+	sampled_stacks_release(&stacks);
+	stack_choice_release(&choice);
+	return all;
+}
+
+static void test_steps_and_ranges(void **state)
+{
+	uint16_t samples, worker;
+	struct run *run = run_with_steps(&samples, &worker);
+	struct stack_times times;
+	size_t threads;
+
+	(void)state;
+	/* One that ran counts where it was looked at, at its end. */
+	sample_at(run, samples, 7, 180, 20, 20, 1); /* ends with step 1 */
+	sample_at(run, samples, 7, 190, 11, 10, 1); /* in step 2 */
+	sample_at(run, samples, 7, 230, 40, 5, 1);  /* ends with inner */
+	sample_at(run, samples, 7, 231, 40, 5, 1);  /* after it */
+	sample_at(run, samples, 9, 240, 10, 10, 1); /* another thread */
+	/* One that waited, by its part. */
+	sample_at(run, samples, 8, 50, 300, 0, 30); /* from before all to the middle of step 3 */
+	sample_at(run, worker, 1, 150, 100, 0, 10); /* a process without steps: those of its rank */
+	sample_at(run, worker, 1, 400, 100, 0, 10); /* after all */
+
+	times = chosen(run, INT64_MIN, INT64_MAX, NULL, &threads);
+	times_are(&times, 55, 50, 0, 571);
+	times = chosen(run, 1, 1, NULL, &threads);
+	times_are(&times, 1 + 10 + 5, 20, 0, 100 + 50);
+	assert_int_equal(times.wait_for_ns[WAIT_PIPE], 150);
+	assert_int_equal(threads, 3);
+	times = chosen(run, 2, 2, NULL, &threads);
+	times_are(&times, 4 + 10 + 5, 30, 0, 1 + 35 + 35 + 100 + 50);
+	times = chosen(run, 2, INT64_MAX, NULL, &threads);
+	times_are(&times, 4 + 15 + 5, 30, 0, 71 + 150 + 50);
+	times = chosen(run, 4, 9, NULL, &threads);
+	times_are(&times, 0, 0, 0, 0);
+	assert_int_equal(threads, 0);
+
+	times = chosen(run, INT64_MIN, INT64_MAX, "inner", &threads);
+	times_are(&times, 1, 5, 0, 35);
+	assert_int_equal(threads, 1);
+	sample_at(run, samples, 7, 100, 300, 0, 30); /* 40 of each step */
+	times = chosen(run, INT64_MIN, INT64_MAX, "inner", &threads);
+	times_are(&times, 1 + 12, 5, 0, 35 + 120);
+	times = chosen(run, 1, 2, "inner", &threads);
+	times_are(&times, 1 + 8, 5, 0, 35 + 80);
+	times = chosen(run, INT64_MIN, INT64_MAX, "nowhere", &threads);
+	times_are(&times, 0, 0, 0, 0);
+	fake_run_free(run);
+}
+
 /* A stack or a parent that is nowhere, or only in another shard. */
 static void test_missing(void **state)
 {
@@ -349,6 +450,7 @@ int main(void)
 		cmocka_unit_test(test_recursion_counts_once),
 		cmocka_unit_test(test_numbers_of_two_shards),
 		cmocka_unit_test(test_causes),
+		cmocka_unit_test(test_steps_and_ranges),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_circles),
 		cmocka_unit_test(test_number_twice),

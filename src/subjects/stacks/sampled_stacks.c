@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cmp.h"
 #include "base/hash_map.h"
+#include "subjects/stacks/stack_choice.h"
 #include "trace/rundir.h"
 
 #define NO_ROW UINT32_MAX
@@ -85,6 +86,7 @@ uint32_t *stack_parents(const struct run *run)
 
 struct builder {
 	const struct run *run;
+	const struct stack_choice *choice;
 	enum stacks_by by;
 	uint32_t *row_of_sample, *parents;
 	struct hash_map map; /* rows + 1, by key */
@@ -214,11 +216,13 @@ static uint64_t sample_key(const struct builder *b, size_t i)
 
 static int add_sample(struct builder *b, size_t i, struct stack_times *all)
 {
-	struct stack_times times = stack_sample_times(b->run, i);
+	struct stack_times times;
 	uint32_t stack = b->row_of_sample[i];
 	struct stack_row *row;
 	int r = 0, depth = 0;
 
+	if (!stack_choice_times(b->choice, b->run, i, &times))
+		return 0;
 	add(all, &times);
 	/* What it did beside waiting has no cause. */
 	if (b->by == STACKS_BY_WAIT) {
@@ -319,8 +323,9 @@ static double share(int64_t part, int64_t whole)
 	return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static size_t count_threads(const struct run *run)
+static size_t count_threads(const struct run *run, const struct stack_choice *choice)
 {
+	struct stack_times times;
 	const struct table_stack_sample *t = &run->stack_sample;
 	struct hash_map map = { 0 };
 	size_t n = 0;
@@ -329,6 +334,8 @@ static size_t count_threads(const struct run *run)
 		uint32_t hash = id_hash(t->shard[i], t->thread[i]), found;
 		struct hash_walk walk = hash_map_walk(&map, hash);
 
+		if (!stack_choice_times(choice, run, i, &times))
+			continue;
 		while ((found = hash_map_next(&map, &walk)) &&
 		       (t->shard[found - 1] != t->shard[i] || t->thread[found - 1] != t->thread[i]))
 			;
@@ -340,9 +347,10 @@ static size_t count_threads(const struct run *run)
 }
 
 int sampled_stacks_analyze(const struct run *run, enum stacks_by by,
-			   struct sampled_stacks *ret_stacks)
+			   const struct stack_choice *choice, struct sampled_stacks *ret_stacks)
 {
 	struct builder b = { .run = run,
+			     .choice = choice,
 			     .by = by,
 			     .row_of_sample = stack_rows_of_samples(run),
 			     .parents = stack_parents(run) };
@@ -360,7 +368,7 @@ int sampled_stacks_analyze(const struct run *run, enum stacks_by by,
 	}
 	if (r == 0 && b.n)
 		qsort(b.rows, b.n, sizeof(*b.rows), by_cpu);
-	*ret_stacks = (struct sampled_stacks){ b.rows, b.n, count_threads(run), all };
+	*ret_stacks = (struct sampled_stacks){ b.rows, b.n, count_threads(run, choice), all };
 	hash_map_release(&b.map);
 	free(b.keys);
 	free(b.counted);

@@ -38,9 +38,10 @@ const char *wait_cause_name(unsigned int cause);
 /* What most of the time was waited for; WAIT_CAUSE_LIMIT: nothing. */
 unsigned int stack_times_cause(const struct stack_times *times);
 
-/* 0 or -ENOMEM. */
+/* choice: which samples (stack_choice.h). 0 or -ENOMEM. */
+struct stack_choice;
 int sampled_stacks_analyze(const struct run *run, enum stacks_by by,
-			   struct sampled_stacks *ret_stacks);
+			   const struct stack_choice *choice, struct sampled_stacks *ret_stacks);
 void sampled_stacks_release(struct sampled_stacks *stacks);
 
 /* Of each row of run->stack_sample, its row of run->stack, or UINT32_MAX: that is not there. Caller frees;

@@ -43,6 +43,13 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 {
 	const struct sampled_stacks *stacks = answer_sampled_stacks(scene->answers);
 
+	if (!grid->n && scene->run->stack_sample.n) {
+		page_words(
+			page, 2, 4,
+			"no looks at threads in these steps or ranges: 'moescope steps' and 'moescope ops' "
+			"say which there are; short ones may have had none");
+		return;
+	}
 	if (!grid->n) {
 		page_words(
 			page, 2, 4,
@@ -87,6 +94,14 @@ static const struct question_parameter by_thread = {
 	.help = "one row per thread",
 	.offset = offsetof(struct question, by_thread),
 };
+static const struct question_parameter in_range = {
+	.name = "range",
+	.kind = ASK_NAME,
+	.metavar = "NAME",
+	.help = "only while the thread was in a range of this name",
+	.default_text = "all",
+	.offset = offsetof(struct question, range),
+};
 static const struct question_parameter by_wait = {
 	.name = "by-wait",
 	.kind = ASK_FLAG,
@@ -122,7 +137,9 @@ const struct section section_stacks = {
 				       "Where its threads wait." },
 				     { "moescope stacks a.mscope --by-thread",
 				       "Which threads work and which wait." },
-				     { "moescope stacks a.mscope --by-wait", "What they wait for." }),
-		.parameters = PARAMETERS(&by_thread, &by_whole_stack, &by_wait),
+				     { "moescope stacks a.mscope --by-wait", "What they wait for." },
+				     { "moescope stacks a.mscope --steps 10:20 --range forward",
+				       "Only in the forward passes of these steps." }),
+		.parameters = PARAMETERS(&by_thread, &by_whole_stack, &by_wait, &ask_steps, &in_range),
 	},
 };
