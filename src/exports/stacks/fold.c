@@ -144,8 +144,12 @@ static int fold_work(struct fold *f, enum stack_kind kind, const uint32_t *calls
 	return 0;
 }
 
-static int fold_sample(struct fold *f, struct samples *samples, size_t i, bool waits)
+/* What of samples to fold. */
+enum { SAMPLES_WAITS = 1, SAMPLES_WITHOUT_IMPORT = 2 };
+
+static int fold_sample(struct fold *f, struct samples *samples, size_t i, unsigned int how)
 {
+	bool waits = how & SAMPLES_WAITS;
 	const struct table_stack_sample *t = &f->run->stack_sample;
 	struct stack_track track = { .family = STACK_FAMILY_THREAD,
 				     .shard = t->shard[i],
@@ -161,8 +165,12 @@ static int fold_sample(struct fold *f, struct samples *samples, size_t i, bool w
 	samples_walk(samples, i);
 	stack_track_name(f->run, &track, name, sizeof(name));
 	r = root_node(f, t->shard[i], name, &node);
-	while (r == 0 && samples->depth)
-		r = named_node(f, node, samples->path[--samples->depth], &node);
+	while (r == 0 && samples->depth--) {
+		const char *function = samples->path[samples->depth];
+
+		if (!(how & SAMPLES_WITHOUT_IMPORT) || !strstr(function, " (<frozen importlib."))
+			r = named_node(f, node, function, &node);
+	}
 	for (size_t p = 0; r == 0 && p < n && (waits || !parts[p].waiting); p++) {
 		leaf = node;
 		if (parts[p].waiting)
@@ -177,13 +185,13 @@ static int fold_sample(struct fold *f, struct samples *samples, size_t i, bool w
 	return r;
 }
 
-static int fold_samples(struct fold *f, bool waits)
+static int fold_samples(struct fold *f, unsigned int how)
 {
 	struct samples samples;
 	int r = samples_init(&samples, f->run);
 
 	for (size_t i = 0; r == 0 && i < f->run->stack_sample.n; i++)
-		r = fold_sample(f, &samples, i, waits);
+		r = fold_sample(f, &samples, i, how);
 	samples_release(&samples);
 	return r;
 }
@@ -205,7 +213,7 @@ int fold_make(struct fold *f, const struct run *run, unsigned int more)
 		if (f->stacks.tracks[t].family == STACK_FAMILY_THREAD)
 			r = fold_thread(f, t);
 	if (r == 0)
-		r = fold_samples(f, more & FOLD_WAITS);
+		r = fold_samples(f, more & FOLD_WAITS ? SAMPLES_WAITS : 0);
 	if (r < 0 || !(more & FOLD_DEVICE))
 		return r;
 	r = attribution_init_calls(&at, f->run);
@@ -218,6 +226,13 @@ int fold_make(struct fold *f, const struct run *run, unsigned int more)
 		r = fold_work(f, STACK_SET, at.set_call);
 	attribution_release(&at);
 	return r;
+}
+
+int fold_make_samples(struct fold *f, const struct run *run)
+{
+	*f = (struct fold){ .run = run };
+	stack_labels_init(&f->labels, run);
+	return fold_samples(f, SAMPLES_WITHOUT_IMPORT);
 }
 
 void fold_release(struct fold *f)

@@ -38,6 +38,9 @@ struct fold {
 enum { FOLD_DEVICE = 1, FOLD_WAITS = 2 };
 /* 0 or -errno; release it in both cases. */
 int fold_make(struct fold *fold, const struct run *run, unsigned int more);
+/* Only threads that were looked at from outside, their time on a processor, without the functions of Python's import
+ * itself, whose time is their caller's. */
+int fold_make_samples(struct fold *fold, const struct run *run);
 void fold_release(struct fold *fold);
 
 #endif
