@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Python stacks of another process, CPython 3.9 to 3.13, read from its memory while it goes on: it
+ * The Python stacks of another process, CPython 3.9 to 3.14, read from its memory while it goes on: it
  * knows nothing of it and is never stopped. A stack is read, then checked once more; what has changed
  * in between is read again. One thread.
  */

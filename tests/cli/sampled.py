@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -20,13 +21,14 @@ def version(python):
 def pythons():
     """Each that stacks are known of, once: path and version."""
     candidates = [sys.executable, "/usr/bin/python3"]
-    for minor in range(9, 14):
+    for minor in range(9, 15):
         candidates += glob.glob(os.path.expanduser(f"~/.pyenv/versions/3.{minor}[.-]*/bin/python3"))
+        candidates += [shutil.which(f"python3.{minor}") or ""]
     found = {os.path.realpath(p): p for p in candidates if os.access(p, os.X_OK)}
     known = [(path, version(path)) for path in found]
-    known = [(path, v) for path, v in known if v and (3, 9) <= v <= (3, 13)]
+    known = [(path, v) for path, v in known if v and (3, 9) <= v <= (3, 14)]
     if not known:
-        raise Skip("no Python from 3.9 to 3.13 is here")
+        raise Skip("no Python from 3.9 to 3.14 is here")
     return known
 
 
