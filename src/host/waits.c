@@ -389,36 +389,51 @@ static enum wait_cause call_cause(struct waits *w, const struct call *call, uint
 }
 
 /* "running", "NUMBER ARGUMENT... STACK PLACE", or -1 for one that waits in no call, as for a page of memory. */
-enum wait_cause waits_told(struct waits *w, const char *text, const char *place, uint64_t gil)
+static enum wait_cause text_cause(struct waits *w, const char *text, uint64_t gil)
 {
 	struct call call = { .number = -1 };
-	enum wait_cause cause = WAIT_UNKNOWN, by_place = place_cause(place);
 	unsigned long long args[4];
 
 	if (strncmp(text, "running", 7) == 0)
 		return WAIT_ENDED;
 	if (sscanf(text, "%ld %llx %llx %llx %llx", &call.number, &args[0], &args[1], // NOLINT
-		   &args[2], &args[3]) == 5) {
-		for (int i = 0; i < 4; i++)
-			call.args[i] = args[i];
-		cause = call_cause(w, &call, gil);
-	}
-	/* A named pipe looks like a file by its path. */
-	if (cause == WAIT_UNKNOWN || (cause == WAIT_FILE && by_place == WAIT_PIPE))
-		return by_place;
-	return cause;
+		   &args[2], &args[3]) != 5)
+		return WAIT_UNKNOWN;
+	for (int i = 0; i < 4; i++)
+		call.args[i] = args[i];
+	return call_cause(w, &call, gil);
+}
+
+/* Whether the place may tell more: a named pipe looks like a file by its path. */
+static bool needs_place(enum wait_cause cause)
+{
+	return cause == WAIT_UNKNOWN || cause == WAIT_FILE;
+}
+
+static enum wait_cause refined(enum wait_cause cause, const char *place)
+{
+	enum wait_cause by_place = place_cause(place);
+
+	return cause == WAIT_UNKNOWN || by_place == WAIT_PIPE ? by_place : cause;
+}
+
+enum wait_cause waits_told(struct waits *w, const char *call, const char *place, uint64_t gil)
+{
+	enum wait_cause cause = text_cause(w, call, gil);
+
+	return needs_place(cause) ? refined(cause, place) : cause;
 }
 
 enum wait_cause waits_look(struct waits *w, pid_t thread, int fd, uint64_t gil)
 {
-	char call[256] = "", place[64] = "";
+	char call[256], place[64];
 	ssize_t n = fd >= 0 ? pread(fd, call, sizeof(call) - 1, 0) : 0;
-	long number;
+	enum wait_cause cause;
 
 	call[n > 0 ? n : 0] = '\0';
-	number = strtol(call, NULL, 10);
-	/* Only those that depend on it ask for the place. */
-	if (strncmp(call, "running", 7) != 0 && (!call[0] || number != SYS_futex))
-		peer_thread_place(w->pid, thread, place, sizeof(place));
-	return waits_told(w, call, place, gil);
+	cause = text_cause(w, call, gil);
+	if (!needs_place(cause))
+		return cause;
+	peer_thread_place(w->pid, thread, place, sizeof(place));
+	return refined(cause, place);
 }
