@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/protobuf.h"
 #include "base/text/utf8.h"
 #include "base/version.h"
 #include "exports/exports.h"
-#include "exports/perfetto/protobuf.h"
 #include "exports/stacks/fold.h"
 
 /* Numbers of fields. */
