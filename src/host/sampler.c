@@ -48,6 +48,7 @@ struct thread {
 	bool waits;	      /* it has not run since the row below began */
 	enum wait_cause why;  /* when it was last seen to wait; WAIT_ENDED: never yet */
 	unsigned int why_age; /* looks since */
+	uint64_t waits_at;    /* the instruction, then */
 	struct peer_times times;
 	int64_t looked_ns;
 	uint64_t python, gil;	     /* 0: it runs none */
@@ -508,7 +509,8 @@ static enum wait_cause why_waited(struct process *p, struct thread *t, int64_t w
 		return t->why; /* it is where it was */
 	t->why_age++;
 	if (p->waiting && wait_ns * LITTLE >= passed_ns) {
-		enum wait_cause now = waits_look(p->waiting, t->id, t->call_fd, t->gil);
+		enum wait_cause now = waits_look(p->waiting, t->id, t->call_fd, t->gil,
+						 &t->waits_at);
 
 		p->untold += now == WAIT_UNKNOWN;
 		if (now != WAIT_ENDED) {
@@ -547,6 +549,11 @@ static bool read_spell(const struct sampler *s, struct thread *t, struct spell *
 	return true;
 }
 
+static bool is_waiting(const struct thread *t)
+{
+	return t->why != WAIT_ENDED && t->why_age == 0;
+}
+
 static uint32_t find_stack(struct process *p, struct thread *t, bool ran)
 {
 	/* A thread that has not run is where it was. */
@@ -554,14 +561,17 @@ static uint32_t find_stack(struct process *p, struct thread *t, bool ran)
 
 	if (!stack && t->python)
 		stack = python_node(p, t);
-	if (!stack && t->native)
-		stack = t->native;
-	return stack ? stack : node_of(p, 0, "(no stack was seen)");
+	return stack ? stack : t->native;
 }
 
-static bool is_waiting(const struct thread *t)
+/* Of a thread that perf has not seen yet: the function that it waits in, without its callers. */
+static uint32_t place_stack(struct process *p, const struct thread *t)
 {
-	return t->why != WAIT_ENDED && t->why_age == 0;
+	const char *name = "(no stack was seen)";
+
+	if (is_waiting(t) && t->waits_at && p->symbols)
+		name = symbols_name(p->symbols, t->waits_at);
+	return node_of(p, 0, name);
 }
 
 /* One that ran and now waits, or waited and now runs, with nothing in between, first went on as the last look has
@@ -596,6 +606,8 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	why = why_waited(p, t, spell.passed_ns - spell.run_ns - spell.ready_ns, spell.passed_ns,
 			 ran);
 	p->samples++;
+	if (!stack)
+		stack = place_stack(p, t);
 	if (!stack)
 		return;
 	give_back(t, &spell, waited);

@@ -424,13 +424,22 @@ enum wait_cause waits_told(struct waits *w, const char *call, const char *place,
 	return needs_place(cause) ? refined(cause, place) : cause;
 }
 
-enum wait_cause waits_look(struct waits *w, pid_t thread, int fd, uint64_t gil)
+/* The last number of the text. */
+static uint64_t instruction_of(const char *text)
+{
+	const char *last = strrchr(text, ' ');
+
+	return last ? strtoull(last, NULL, 16) : 0;
+}
+
+enum wait_cause waits_look(struct waits *w, pid_t thread, int fd, uint64_t gil, uint64_t *ret_at)
 {
 	char call[256], place[64];
 	ssize_t n = fd >= 0 ? pread(fd, call, sizeof(call) - 1, 0) : 0;
 	enum wait_cause cause;
 
 	call[n > 0 ? n : 0] = '\0';
+	*ret_at = instruction_of(call);
 	cause = text_cause(w, call, gil);
 	if (!needs_place(cause))
 		return cause;

@@ -19,8 +19,9 @@ struct waits *waits_open(pid_t pid);
 void waits_close(struct waits *waits);
 
 /* fd: of the thread's PEER_CALL (peer.h), below 0: not to be had. gil: where the global lock of the thread's
- * Python is, 0: it has none. WAIT_ENDED: it does not wait. */
-enum wait_cause waits_look(struct waits *waits, pid_t thread, int fd, uint64_t gil);
+ * Python is, 0: it has none. WAIT_ENDED: it does not wait. ret_at: the instruction that it waits at, 0: unknown. */
+enum wait_cause waits_look(struct waits *waits, pid_t thread, int fd, uint64_t gil,
+			   uint64_t *ret_at);
 
 /* The same from the two texts that the kernel has of it: that of .../syscall, and that of .../wchan, either of
  * which may be empty. */

@@ -2,6 +2,7 @@
 """What threads wait for, in moescope stacks: against programs that know what they wait for and how long."""
 
 import json
+import re
 
 from cli import Skip, check, equal, main, moescope, test
 from sampled import any_python, pythons, record_stacks, stacks, write
@@ -181,6 +182,15 @@ def a_disk_is_waited_for():
     # What of it was waiting for a processor, nobody knows but the kernel.
     found = sum(row["wait_file_ns"] + row["ready_ns"] for row in data["rows"] if ";store (file.py" in row["name"])
     check(0.7 <= found / 1e9 / idle <= 1.3, f"{found / 1e9:.2f} of {idle:.2f} s", data["rows"])
+
+
+@test
+def a_program_that_only_waits():
+    record_stacks("sleep", "1.5")
+    rows = [row for row in stacks_told("a.mscope")["rows"] if row["wait_sleep_ns"] > 1e9]
+    equal(len(rows), 1, rows)
+    # The function that it waits in, by a name or a number.
+    check(re.fullmatch(r"\S+ \(\S+\)", rows[0]["name"]), rows)
 
 
 @test
