@@ -37,7 +37,7 @@
 #define WRITE_NS SECOND
 #define JOIN_NS SECOND	 /* samples of a thread that does not run become one, up to this */
 #define BUDGET_SHARE 100 /* of a processor: one of so many parts */
-#define LITTLE 100	 /* one of so many parts: not worth asking for a cause */
+#define LITTLE 100	 /* one of so many parts: not worth telling apart */
 #define WHY_LOOKS 10	 /* for so many a cause is near enough */
 
 /* A thread, and what it has done since the last row about it. */
@@ -318,12 +318,13 @@ static void process_close(struct sampler *s, struct process *p)
 			(unsigned long long)p->unread, (unsigned long long)p->samples);
 		add_fact(s, p, "stacks", words);
 	}
-	if (p->untold) {
+	/* Now and then one is ending, or has just gone on. */
+	if (p->untold * LITTLE > p->samples) {
 		snprintf(
 			words, sizeof(words),
-			"what threads waited for could not be read %llu times: the kernel shows that to those "
-			"who may trace the process (CAP_SYS_PTRACE)",
-			(unsigned long long)p->untold);
+			"what threads waited for was unreadable in %llu of %llu looks: that takes the right to "
+			"trace them (CAP_SYS_PTRACE) and an open file for each (ulimit -n)",
+			(unsigned long long)p->untold, (unsigned long long)p->samples);
 		add_fact(s, p, "stacks", words);
 	}
 	if (p->unseen) {
