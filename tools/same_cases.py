@@ -19,6 +19,7 @@ VALUES = {
     "at": ["1ms", "20s"],
     "step": ["1:2"],
     "layer": ["0", "1"],
+    "range": ["forward"],
     "limit": ["0", "3"],
     "classes": ["in/classes.tsv"],
     "capacity-factor": ["1,1.5,2"],
@@ -84,10 +85,10 @@ WITH = {"report plot-format": ["--plots", "pictures"], "report plot-theme": ["--
 FORMS = ("json", "csv", "markdown", "width", "color")
 WIDTHS = ("60", "80", "120")
 # What selects part of a run, and what shapes a table.
-SELECTION = ("steps", "layer", "phase")
-SHAPE = ("by", "by-shape", "by-stack", "columns")
+SELECTION = ("steps", "layer", "phase", "range")
+SHAPE = ("by", "by-shape", "by-stack", "by-thread", "by-wait", "columns")
 # Options whose answer is another text: at all widths even for a quick look.
-TEXTS_OF_THEIR_OWN = ("dashboard", "layer", "by", "by-stack", "columns", "limit")
+TEXTS_OF_THEIR_OWN = ("dashboard", "layer", "by", "by-stack", "by-wait", "columns", "limit")
 # Drawing all takes a second: two inputs are enough, because `plot` draws each with every input.
 COSTLY = ("report plots", "report plot-format", "report plot-theme", "report plot-scale")
 

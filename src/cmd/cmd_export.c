@@ -39,6 +39,12 @@ struct values {
 	       "host time by stack: make it a flame graph, or open it in speedscope")              \
 	FORMAT("speedscope", ".speedscope.json", export_speedscope, NULL,                          \
 	       "open it in speedscope.app")                                                        \
+	FORMAT("speedscope-host", ".host.speedscope.json", export_speedscope_host, NULL,           \
+	       "open it in speedscope.app")                                                        \
+	FORMAT("pprof", ".pprof", export_pprof, NULL,                                              \
+	       "device time by host stack: open it with go tool pprof")                            \
+	FORMAT("pprof-host", ".host.pprof", export_pprof_host, NULL,                               \
+	       "host time by stack: open it with go tool pprof")                                   \
 	FORMAT("openmetrics", ".prom", metrics_print, NULL,                                        \
 	       "put it where node-exporter's textfile collector looks")                            \
 	FORMAT("csv", ".csv", NULL, csv_kinds_write, "columns.csv in it says what the files hold") \
@@ -72,7 +78,9 @@ static const struct option_desc own[] = {
 	  .help = "chrome: trace-event JSON in the form of PyTorch's profiler, compressed; "
 		  "chrome-json: the same, plain; perfetto: a trace with tracks, counters and "
 		  "flows; folded: device time by host stack, folded-host: host time by stack, "
-		  "for flame graphs; speedscope: profiles of threads and streams; openmetrics: the "
+		  "for flame graphs; speedscope: profiles of threads and streams, speedscope-host: of "
+		  "threads by 'run --stacks'; pprof, pprof-host: what folded and folded-host have, for "
+		  "pprof, the latter with waiting time; openmetrics: the "
 		  "totals of all tables, layers and extreme experts, for Prometheus; csv: a folder "
 		  "with one file per kind of record; sqlite: a database with the tables of Nsight "
 		  "Systems and all records",
@@ -105,6 +113,8 @@ static const struct example examples[] = {
 	  "Writes a.perfetto-trace, with the routing of each layer as counters." },
 	{ "moescope export a.mscope --to folded -o - | flamegraph.pl > a.svg",
 	  "A flame graph of device time, by what the program was doing." },
+	{ "moescope export a.mscope --to pprof-host",
+	  "Writes a.host.pprof, by 'moescope run --stacks'." },
 	{ "moescope export a.mscope --per-rank -o traces",
 	  "One file per rank, for TensorBoard and Holistic Trace Analysis." },
 	{ "moescope export a.mscope --to sqlite",

@@ -29,7 +29,12 @@ int export_folded_host(const struct run *run, FILE *out, struct err *err);
  * wants. */
 struct run_want export_flame_want(bool device);
 int export_flame(const struct run *run, bool device, FILE *out, struct err *err);
-/* Profiles of threads and streams for speedscope. Likewise. */
+/* Profiles of threads and streams for speedscope, and of threads that were looked at from outside. Likewise. */
 int export_speedscope(const struct run *run, FILE *out, struct err *err);
+int export_speedscope_host(const struct run *run, FILE *out, struct err *err);
+/* Folded stacks for pprof, likewise of the device and of the host; the latter also with the time that threads
+ * waited. */
+int export_pprof(const struct run *run, FILE *out, struct err *err);
+int export_pprof_host(const struct run *run, FILE *out, struct err *err);
 
 #endif

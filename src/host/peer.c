@@ -113,6 +113,12 @@ void peer_thread_name(pid_t pid, pid_t thread, char *out, size_t size)
 	out[strcspn(out, "\n")] = '\0';
 }
 
+void peer_thread_place(pid_t pid, pid_t thread, char *out, size_t size)
+{
+	if (!read_of_thread(pid, thread, "wchan", out, size))
+		out[0] = '\0';
+}
+
 int peer_threads(pid_t pid, pid_t *ids, size_t most)
 {
 	char path[32];

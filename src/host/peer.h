@@ -37,11 +37,14 @@ struct peer_times {
 int peer_thread_open(pid_t pid, pid_t thread, const char *file);
 #define PEER_TIMES "schedstat"
 #define PEER_CPU "stat"
+#define PEER_CALL "syscall" /* see waits.h */
 int peer_thread_times(int fd, struct peer_times *ret_times);
 /* The processor that it runs on, or ran on last; -1: unknown. */
 int peer_thread_cpu(int fd);
 /* "name", cut to fit; empty if it has none. */
 void peer_thread_name(pid_t pid, pid_t thread, char *out, size_t size);
+/* The kernel's function that it sleeps in, likewise; empty or "0" where that is not told. */
+void peer_thread_place(pid_t pid, pid_t thread, char *out, size_t size);
 
 /* The threads of a process, and the processes that it has started. Returns how many there are, at most
  * `most` of which are in `ids`, or -errno. */

@@ -46,51 +46,52 @@ struct layout {
 	uint16_t previous, code, owner;	 /* of a frame; owner 0: not there */
 	uint16_t file, name, first_line; /* of a code object */
 	uint16_t state, length, ascii, compact; /* of a string: two fields, and where its text is */
+	uint16_t
+		gil; /* of the runtime: the global lock; from 3.12 on of an interpreter: its address */
 };
 
-static const struct layout layouts[] = {
-	[9] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72 },
-	[10] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72 },
-	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 69, 112, 128, 72, 32, 16, 48, 72 },
-	[12] = { 40, 0, 72, 8, 136, 144, 56, 0, 232, 8, 0, 70, 112, 128, 68, 32, 16, 40, 56 },
+static const struct layout
+	layouts
+		[] = {
+			[9] = { 32, 0, 8,   8,	 176, 0,  24, -1, 0,  24,
+				32, 0, 104, 112, 40,  32, 16, 48, 72, 352 },
+			[10] = { 32, 0, 8,   8,	  176, 0,  24, -1, 0,  24,
+				 32, 0, 104, 112, 40,  32, 16, 48, 72, 352 },
+			[11] = { 40, 0,	 16,  8,   152, 160, 56, 8,  296, 48,
+				 32, 69, 112, 128, 72,	32,  16, 48, 72,  360 },
+			[12] = { 40, 0,	 72,  8,   136, 144, 56, 0,  232, 8,
+				 0,  70, 112, 128, 68,	32,  16, 40, 56,  384 },
+		};
+
+/* Where the interpreter's own table has these, by its 64-bit words. It begins alike in all. */
+enum { OWN_VERSION = 1, OWN_FREE_THREADED = 2, OWN_WORDS = 81 };
+struct own_words {
+	uint8_t interpreters, next_interpreter, first_thread, gil;
+	uint8_t next_thread, frame, thread_id, native_id, chunk;
+	uint8_t previous, code, owner;
+	uint8_t file, name, first_line;
+	uint8_t state, length, ascii;
 };
 
-/* The interpreter's own table in 3.13, by its 64-bit words. */
-enum {
-	OWN_VERSION = 1,
-	OWN_FREE_THREADED = 2,
-	OWN_INTERPRETERS = 5,
-	OWN_NEXT_INTERPRETER = 8,
-	OWN_FIRST_THREAD = 9,
-	OWN_NEXT_THREAD = 21,
-	OWN_FRAME = 23,
-	OWN_THREAD_ID = 24,
-	OWN_NATIVE_ID = 25,
-	OWN_CHUNK = 26,
-	OWN_PREVIOUS = 29,
-	OWN_CODE = 30,
-	OWN_OWNER = 33,
-	OWN_FILE = 35,
-	OWN_NAME = 37,
-	OWN_FIRST_LINE = 39,
-	OWN_STRING_STATE = 68,
-	OWN_STRING_LENGTH = 69,
-	OWN_STRING_ASCII = 70,
-	OWN_WORDS = 73,
+static const struct own_words own_words[] = {
+	[13] = { 5, 8, 9, 14, 21, 23, 24, 25, 26, 29, 30, 33, 35, 37, 39, 68, 69, 70 },
+	[14] = { 5, 8, 9, 15, 24, 26, 27, 28, 29, 32, 33, 36, 40, 42, 44, 78, 79, 80 },
 };
+#define OWN_LAST 14
 #define OWN_COOKIE "xdebugpy"
 
-enum { OWNED_BY_C_STACK = 3 }; /* a frame between C and Python, without a function, from 3.12 on */
+/* A frame between C and Python, without a function, from 3.12 on; 3.14 has two kinds. */
+enum { OWNED_BY_C_STACK = 3 };
 
-/* A code object as it was when it was named: its memory may be another's by now, so it is looked at
- * again after a while. */
-#define KNOWN_NS INT64_C(1000000000)
+/* A code object as it was when it was named. Its memory may be another's by now: each is compared once a look. */
 struct code {
 	uint64_t at, file, name;
 	int64_t looked_ns;
 	int32_t first_line;
 	uint32_t label;
 };
+#define CODE_BYTES 256 /* of it, up to what names it */
+#define CODES_AT_ONCE 64
 
 struct python {
 	pid_t pid;
@@ -111,6 +112,7 @@ static bool read_word(const struct python *p, uint64_t from, uint64_t *ret)
 
 static int take_own_table(struct python *p, char *why, size_t size)
 {
+	const struct own_words *at;
 	uint64_t own[OWN_WORDS];
 
 	if (!peer_read(p->pid, p->runtime, own, sizeof(own)))
@@ -118,31 +120,34 @@ static int take_own_table(struct python *p, char *why, size_t size)
 	if (memcmp(own, OWN_COOKIE, 8) != 0)
 		return -ENOENT; /* not set up yet */
 	p->minor = (int)(own[OWN_VERSION] >> 16 & 0xff);
-	if (own[OWN_VERSION] >> 24 != 3 || p->minor != 13 || own[OWN_FREE_THREADED]) {
+	if (own[OWN_VERSION] >> 24 != 3 || p->minor < 13 || p->minor > OWN_LAST ||
+	    own[OWN_FREE_THREADED]) {
 		snprintf(why, size, "stacks of Python 3.%d%s are not known to this moescope",
 			 p->minor, own[OWN_FREE_THREADED] ? " without its lock" : "");
 		return -ENOTSUP;
 	}
+	at = &own_words[p->minor];
 	p->at = (struct layout){
-		.interpreters = (uint16_t)own[OWN_INTERPRETERS],
-		.next_interpreter = (uint16_t)own[OWN_NEXT_INTERPRETER],
-		.first_thread = (uint16_t)own[OWN_FIRST_THREAD],
-		.next_thread = (uint16_t)own[OWN_NEXT_THREAD],
-		.thread_id = (uint16_t)own[OWN_THREAD_ID],
-		.native_id = (uint16_t)own[OWN_NATIVE_ID],
-		.frame = (uint16_t)own[OWN_FRAME],
+		.interpreters = (uint16_t)own[at->interpreters],
+		.next_interpreter = (uint16_t)own[at->next_interpreter],
+		.first_thread = (uint16_t)own[at->first_thread],
+		.next_thread = (uint16_t)own[at->next_thread],
+		.thread_id = (uint16_t)own[at->thread_id],
+		.native_id = (uint16_t)own[at->native_id],
+		.frame = (uint16_t)own[at->frame],
 		.frame_in_c_frame = -1,
-		.chunk = (uint16_t)own[OWN_CHUNK],
-		.previous = (uint16_t)own[OWN_PREVIOUS],
-		.code = (uint16_t)own[OWN_CODE],
-		.owner = (uint16_t)own[OWN_OWNER],
-		.file = (uint16_t)own[OWN_FILE],
-		.name = (uint16_t)own[OWN_NAME],
-		.first_line = (uint16_t)own[OWN_FIRST_LINE],
-		.state = (uint16_t)own[OWN_STRING_STATE],
-		.length = (uint16_t)own[OWN_STRING_LENGTH],
-		.ascii = (uint16_t)own[OWN_STRING_ASCII],
-		.compact = (uint16_t)(own[OWN_STRING_ASCII] + 16),
+		.chunk = (uint16_t)own[at->chunk],
+		.previous = (uint16_t)own[at->previous],
+		.code = (uint16_t)own[at->code],
+		.owner = (uint16_t)own[at->owner],
+		.file = (uint16_t)own[at->file],
+		.name = (uint16_t)own[at->name],
+		.first_line = (uint16_t)own[at->first_line],
+		.state = (uint16_t)own[at->state],
+		.length = (uint16_t)own[at->length],
+		.ascii = (uint16_t)own[at->ascii],
+		.compact = (uint16_t)(own[at->ascii] + 16),
+		.gil = (uint16_t)own[at->gil],
 	};
 	return 0;
 }
@@ -228,9 +233,27 @@ static pid_t native_thread(const struct python *p, uint64_t thread_id)
 	return peer_read(p->pid, thread_id + ID_IN_THREAD, &id, sizeof(id)) ? id : 0;
 }
 
+/* The lock of an interpreter, if what is there looks like one: how long a thread keeps it, who has it, and
+ * whether anybody has (-1: not set up yet). */
+static uint64_t find_gil(const struct python *p, uint64_t interpreter)
+{
+	struct {
+		uint64_t interval_us, holder;
+		int32_t locked;
+	} lock;
+	uint64_t at = p->runtime + p->at.gil;
+
+	if (p->minor >= 12 && !read_word(p, interpreter + p->at.gil, &at))
+		return 0;
+	if (!at || at % 8 || !peer_read(p->pid, at, &lock, 20) || !lock.interval_us ||
+	    lock.interval_us > UINT32_MAX || lock.locked < -1 || lock.locked > 1)
+		return 0;
+	return at;
+}
+
 int python_threads(struct python *p, struct python_thread *threads, size_t most)
 {
-	uint64_t interpreter, state, id;
+	uint64_t interpreter, state, id, gil;
 	int n = 0;
 
 	if (!read_word(p, p->runtime + p->at.interpreters, &interpreter))
@@ -238,6 +261,7 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 	while (interpreter && n < THREADS_MOST) {
 		if (!read_word(p, interpreter + p->at.first_thread, &state))
 			return n;
+		gil = find_gil(p, interpreter);
 		for (; state && n < THREADS_MOST; n++) {
 			uint16_t of = p->at.native_id ? p->at.native_id : p->at.thread_id;
 			uint64_t next;
@@ -248,9 +272,10 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 			if (!peer_read_parts(p->pid, parts, 2))
 				return n;
 			if ((size_t)n < most)
-				threads[n] = (struct python_thread){
-					p->at.native_id ? (pid_t)id : native_thread(p, id), state
-				};
+				threads[n] = (struct python_thread){ p->at.native_id
+									     ? (pid_t)id
+									     : native_thread(p, id),
+								     state, gil };
 			state = next;
 		}
 		if (!read_word(p, interpreter + p->at.next_interpreter, &interpreter))
@@ -334,38 +359,38 @@ static uint32_t label(struct python *p, const struct code *code)
 	return interned_id(&p->labels, text, strlen(text));
 }
 
+static struct code *find_code(struct python *p, uint64_t at)
+{
+	struct hash_walk walk = hash_map_walk(&p->by_address, hash_word(at));
+	uint32_t i;
+
+	while ((i = hash_map_next(&p->by_address, &walk)))
+		if (p->codes[i - 1].at == at)
+			return &p->codes[i - 1];
+	return NULL;
+}
+
 /* The name of the function that a code object is of; 0: it is none. */
 static uint32_t name_of(struct python *p, uint64_t at)
 {
-	uint32_t hash = hash_word(at), i;
-	struct hash_walk walk = hash_map_walk(&p->by_address, hash);
-	struct code now = { .at = at };
+	struct code now = { .at = at, .looked_ns = p->now_ns }, *known = find_code(p, at);
 	uint64_t type;
 	const struct peer_part parts[] = { { at + 8, &type, 8 },
 					   { at + p->at.file, &now.file, 8 },
 					   { at + p->at.name, &now.name, 8 },
 					   { at + p->at.first_line, &now.first_line, 4 } };
-	struct code *known = NULL;
 
-	while (!known && (i = hash_map_next(&p->by_address, &walk)))
-		known = p->codes[i - 1].at == at ? &p->codes[i - 1] : NULL;
-	if (known && p->now_ns - known->looked_ns < KNOWN_NS)
+	if (known && known->looked_ns == p->now_ns)
 		return known->label;
 	if (!at || !peer_read_parts(p->pid, parts, 4) || type != p->code_type)
 		return 0;
-	now.looked_ns = p->now_ns;
-	if (known && known->file == now.file && known->name == now.name &&
-	    known->first_line == now.first_line) {
-		known->looked_ns = p->now_ns;
-		return known->label;
-	}
 	now.label = label(p, &now);
 	if (known)
 		*known = now;
 	else if (now.label &&
 		 array_grow(&p->codes, &p->codes_capacity, p->n_codes + 1, sizeof(*p->codes)) ==
 			 0 &&
-		 hash_map_add(&p->by_address, hash, (uint32_t)p->n_codes + 1) == 0)
+		 hash_map_add(&p->by_address, hash_word(at), (uint32_t)p->n_codes + 1) == 0)
 		p->codes[p->n_codes++] = now;
 	return now.label;
 }
@@ -375,6 +400,12 @@ struct frame {
 	uint64_t at, previous, code;
 	uint8_t owner;
 };
+
+/* From 3.14 on the lowest bits say whose reference it is. */
+static uint64_t code_of(const struct python *p, const struct frame *f)
+{
+	return p->minor >= 14 ? f->code & ~UINT64_C(3) : f->code;
+}
 
 static size_t frame_parts(const struct python *p, struct frame *f, struct peer_part *parts)
 {
@@ -484,12 +515,12 @@ static bool walk(const struct python *p, uint64_t at, const struct block *block,
 
 	for (; at && n < STACK_MOST; at = frames[n++].previous) {
 		frames[n] = (struct frame){ .at = at };
-		if (at % 8 || !read_frame(p, block, &frames[n]) || !frames[n].code ||
-		    frames[n].code % 8)
+		if (at % 8 || !read_frame(p, block, &frames[n]) || !code_of(p, &frames[n]) ||
+		    code_of(p, &frames[n]) % 8)
 			return false;
 	}
 	/* A generator that is being entered or left has lost its callers for a moment: C is always outermost. */
-	if (p->minor >= 12 && n && !at && frames[n - 1].owner != OWNED_BY_C_STACK)
+	if (p->minor >= 12 && n && !at && frames[n - 1].owner < OWNED_BY_C_STACK)
 		return false;
 	*ret_n = n;
 	return true;
@@ -549,15 +580,66 @@ static bool read_stack(const struct python *p, uint64_t state, struct place *pla
 	return same;
 }
 
+/* Whether the memory of known code objects still has them. Those that it has not are read again by name_of. */
+static void compare_codes(struct python *p, struct code *const *codes, size_t n)
+{
+	struct peer_part parts[CODES_AT_ONCE];
+	char copies[CODES_AT_ONCE][CODE_BYTES];
+	uint16_t last = p->at.name > p->at.file ? p->at.name : p->at.file;
+	bool readable;
+
+	if (!n)
+		return;
+	for (size_t i = 0; i < n; i++)
+		parts[i] = (struct peer_part){ codes[i]->at, copies[i], last + 8 };
+	readable = last + 8 <= CODE_BYTES && peer_read_parts(p->pid, parts, n);
+	for (size_t i = 0; i < n; i++) {
+		struct code now = { 0 };
+		uint64_t type = 0;
+
+		if (readable) {
+			memcpy(&type, copies[i] + 8, 8);
+			memcpy(&now.file, copies[i] + p->at.file, 8);
+			memcpy(&now.name, copies[i] + p->at.name, 8);
+			memcpy(&now.first_line, copies[i] + p->at.first_line, 4);
+		}
+		if (type != p->code_type || now.file != codes[i]->file ||
+		    now.name != codes[i]->name || now.first_line != codes[i]->first_line)
+			codes[i]->looked_ns = 0;
+	}
+}
+
+/* In as few calls as can be: a stack has many functions. */
+static void check_codes(struct python *p, const struct frame *frames, size_t n)
+{
+	struct code *codes[CODES_AT_ONCE];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct code *code = find_code(p, code_of(p, &frames[i]));
+
+		if (!code || code->looked_ns == p->now_ns)
+			continue;
+		code->looked_ns = p->now_ns;
+		codes[kept++] = code;
+		if (kept == CODES_AT_ONCE) {
+			compare_codes(p, codes, kept);
+			kept = 0;
+		}
+	}
+	compare_codes(p, codes, kept);
+}
+
 /* False: one of them is no function's; *ret_n are those before. */
 static bool name_frames(struct python *p, const struct frame *frames, size_t n, uint32_t *names,
 			size_t most, size_t *ret_n)
 {
 	*ret_n = 0;
+	check_codes(p, frames, n);
 	for (size_t i = 0; i < n && *ret_n < most; i++) {
-		if (p->minor >= 12 && frames[i].owner == OWNED_BY_C_STACK)
+		if (p->minor >= 12 && frames[i].owner >= OWNED_BY_C_STACK)
 			continue;
-		names[*ret_n] = name_of(p, frames[i].code);
+		names[*ret_n] = name_of(p, code_of(p, &frames[i]));
 		if (!names[*ret_n])
 			return false;
 		++*ret_n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Python stacks of another process, CPython 3.9 to 3.13, read from its memory while it goes on: it
+ * The Python stacks of another process, CPython 3.9 to 3.14, read from its memory while it goes on: it
  * knows nothing of it and is never stopped. A stack is read, then checked once more; what has changed
  * in between is read again. One thread.
  */
@@ -23,7 +23,10 @@ int python_minor(const struct python *python);
 struct python_thread {
 	pid_t id;
 	uint64_t state; /* for python_stack */
+	uint64_t gil;	/* where the global lock of its interpreter is; 0: unknown */
 };
+/* A thread that waits for the lock waits for a word of these. */
+#define PYTHON_GIL_BYTES 224
 /* Those that run Python, or -errno. Returns how many there are, at most `most` of which are filled in. */
 int python_threads(struct python *python, struct python_thread *threads, size_t most);
 

@@ -23,6 +23,7 @@
 #include "host/peer.h"
 #include "host/python_stack.h"
 #include "host/symbols.h"
+#include "host/waits.h"
 #include "trace/rundir.h"
 #include "trace/shard.h"
 
@@ -36,16 +37,21 @@
 #define WRITE_NS SECOND
 #define JOIN_NS SECOND	 /* samples of a thread that does not run become one, up to this */
 #define BUDGET_SHARE 100 /* of a processor: one of so many parts */
+#define LITTLE 100	 /* one of so many parts: not worth telling apart */
+#define WHY_LOOKS 10	 /* for so many a cause is near enough */
 
 /* A thread, and what it has done since the last row about it. */
 struct thread {
 	pid_t id;
-	int times_fd, cpu_fd; /* below 0: not to be had */
+	int times_fd, cpu_fd, call_fd; /* below 0: not to be had */
 	bool seen;
-	bool waits; /* it has not run since the row below began */
+	bool waits;	      /* it has not run since the row below began */
+	enum wait_cause why;  /* when it was last seen to wait; WAIT_ENDED: never yet */
+	unsigned int why_age; /* looks since */
+	uint64_t waits_at;    /* the instruction, then */
 	struct peer_times times;
 	int64_t looked_ns;
-	uint64_t python;	     /* 0: it runs none */
+	uint64_t python, gil;	     /* 0: it runs none */
 	uint32_t native;	     /* the last stack that perf saw; 0: none yet */
 	struct row_stack_sample row; /* stack 0: none */
 };
@@ -60,6 +66,7 @@ struct process {
 	bool seen;
 	struct symbols *symbols;
 	struct python *python;
+	struct waits *waiting; /* NULL: no memory */
 	bool told_why;
 	struct thread *threads; /* by id */
 	size_t n, capacity;
@@ -68,7 +75,8 @@ struct process {
 	struct hash_map by_node;
 	struct interned names;
 	size_t written_names, written_nodes;
-	uint64_t samples, unread, unseen; /* unseen: threads without their times */
+	uint64_t samples, unread, untold; /* untold: nobody knows what was waited for */
+	uint64_t unseen;		  /* threads without their times */
 	struct shard_writer *writer;
 	struct encoder encoder;
 };
@@ -252,6 +260,8 @@ static void thread_close(struct thread *t)
 		close(t->times_fd);
 	if (t->cpu_fd >= 0)
 		close(t->cpu_fd);
+	if (t->call_fd >= 0)
+		close(t->call_fd);
 }
 
 static struct process *process_open(struct sampler *s, pid_t pid)
@@ -285,6 +295,7 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	s->opened++;
 	encoder_init(&p->encoder, 1, 1, 0);
 	p->symbols = symbols_open(pid);
+	p->waiting = waits_open(pid);
 	if (s->no_native[0])
 		add_fact(s, p, "stacks", s->no_native);
 	return p;
@@ -307,6 +318,15 @@ static void process_close(struct sampler *s, struct process *p)
 			(unsigned long long)p->unread, (unsigned long long)p->samples);
 		add_fact(s, p, "stacks", words);
 	}
+	/* Now and then one is ending, or has just gone on. */
+	if (p->untold * LITTLE > p->samples) {
+		snprintf(
+			words, sizeof(words),
+			"what threads waited for was unreadable in %llu of %llu looks: that takes the right to "
+			"trace them (CAP_SYS_PTRACE) and an open file for each (ulimit -n)",
+			(unsigned long long)p->untold, (unsigned long long)p->samples);
+		add_fact(s, p, "stacks", words);
+	}
 	if (p->unseen) {
 		snprintf(
 			words, sizeof(words),
@@ -327,6 +347,7 @@ static void process_close(struct sampler *s, struct process *p)
 	encoder_release(&p->encoder);
 	python_close(p->python);
 	symbols_close(p->symbols);
+	waits_close(p->waiting);
 	hash_map_release(&p->by_node);
 	interned_release(&p->names);
 	free(p->nodes);
@@ -382,11 +403,14 @@ static void find_threads(struct sampler *s, struct process *p)
 			    0)
 				return;
 			t = &p->threads[p->n++];
-			*t = (struct thread){ .id = ids[i],
-					      .times_fd = peer_thread_open(p->pid, ids[i],
-									   PEER_TIMES),
-					      .cpu_fd = peer_thread_open(p->pid, ids[i], PEER_CPU),
-					      .looked_ns = s->now_ns };
+			*t = (struct thread){
+				.id = ids[i],
+				.times_fd = peer_thread_open(p->pid, ids[i], PEER_TIMES),
+				.cpu_fd = peer_thread_open(p->pid, ids[i], PEER_CPU),
+				.call_fd = peer_thread_open(p->pid, ids[i], PEER_CALL),
+				.why = WAIT_ENDED,
+				.looked_ns = s->now_ns
+			};
 			if (t->times_fd >= 0)
 				peer_thread_times(t->times_fd, &t->times);
 			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
@@ -419,12 +443,14 @@ static void find_python_threads(struct process *p)
 		p->symbols = symbols_open(p->pid);
 	}
 	for (size_t i = 0; i < p->n; i++)
-		p->threads[i].python = 0;
+		p->threads[i].python = p->threads[i].gil = 0;
 	for (int i = 0; i < n && i < THREADS_MOST; i++) {
 		struct thread *t = thread_of(p, found[i].id);
 
-		if (t)
-			t->python = found[i].state;
+		if (!t)
+			continue;
+		t->python = found[i].state;
+		t->gil = found[i].gil;
 	}
 }
 
@@ -475,42 +501,129 @@ static void look_around(struct sampler *s)
 
 /* ---- a look */
 
-static void look_at(struct sampler *s, struct process *p, struct thread *t)
+/* What it has waited for since the last look. A wait that was over by now is taken for what it was seen to wait
+ * for a few looks ago: causes are seen as often as they last. */
+static enum wait_cause why_waited(struct process *p, struct thread *t, int64_t wait_ns,
+				  int64_t passed_ns, bool ran)
+{
+	if (!ran && t->why_age == 0 && t->why != WAIT_ENDED)
+		return t->why; /* it is where it was */
+	t->why_age++;
+	if (p->waiting && wait_ns * LITTLE >= passed_ns) {
+		enum wait_cause now = waits_look(p->waiting, t->id, t->call_fd, t->gil,
+						 &t->waits_at);
+
+		p->untold += now == WAIT_UNKNOWN;
+		if (now != WAIT_ENDED) {
+			t->why = now;
+			t->why_age = 0;
+		}
+	}
+	return t->why_age <= WHY_LOOKS ? t->why : WAIT_ENDED;
+}
+
+/* What a thread did since the last look. */
+struct spell {
+	int64_t passed_ns, run_ns, ready_ns;
+	uint64_t turns; /* times it got a processor */
+};
+
+static bool read_spell(const struct sampler *s, struct thread *t, struct spell *ret)
 {
 	struct peer_times now;
-	int64_t run_ns, ready_ns, passed_ns = s->now_ns - t->looked_ns;
-	bool ran;
-	uint32_t stack;
+	int64_t left_ns = s->now_ns - t->looked_ns;
 
-	if (t->times_fd < 0 || passed_ns <= 0 || peer_thread_times(t->times_fd, &now) < 0)
-		return;
-	run_ns = now.run_ns - t->times.run_ns;
-	ready_ns = now.ready_ns - t->times.ready_ns;
-	ran = run_ns > 0 || now.turns != t->times.turns;
+	if (t->times_fd < 0 || left_ns <= 0 || peer_thread_times(t->times_fd, &now) < 0)
+		return false;
+	*ret = (struct spell){ .passed_ns = left_ns,
+			       .run_ns = now.run_ns - t->times.run_ns,
+			       .ready_ns = now.ready_ns - t->times.ready_ns,
+			       .turns = now.turns - t->times.turns };
+	/* The kernel's clock and ours are read one after the other. */
+	if (ret->run_ns > left_ns)
+		ret->run_ns = left_ns;
+	left_ns -= ret->run_ns;
+	if (ret->ready_ns > left_ns)
+		ret->ready_ns = left_ns;
 	t->times = now;
 	t->looked_ns = s->now_ns;
+	return true;
+}
+
+static bool is_waiting(const struct thread *t)
+{
+	return t->why != WAIT_ENDED && t->why_age == 0;
+}
+
+static uint32_t find_stack(struct process *p, struct thread *t, bool ran)
+{
 	/* A thread that has not run is where it was. */
-	stack = ran || !t->row.stack ? 0 : t->row.stack;
+	uint32_t stack = ran ? 0 : t->row.stack;
+
 	if (!stack && t->python)
 		stack = python_node(p, t);
-	if (!stack && t->native)
-		stack = t->native;
-	if (!stack)
-		stack = node_of(p, 0, "(no stack was seen)");
+	return stack ? stack : t->native;
+}
+
+/* Of a thread that perf has not seen yet: the function that it waits in, without its callers. */
+static uint32_t place_stack(struct process *p, const struct thread *t)
+{
+	const char *name = "(no stack was seen)";
+
+	if (is_waiting(t) && t->waits_at && p->symbols)
+		name = symbols_name(p->symbols, t->waits_at);
+	return node_of(p, 0, name);
+}
+
+/* One that ran and now waits, or waited and now runs, with nothing in between, first went on as the last look has
+ * seen it: that part is that stack's. */
+static void give_back(struct thread *t, struct spell *spell, bool waited)
+{
+	int64_t part_ns = waited ? spell->passed_ns - spell->run_ns - spell->ready_ns
+				 : spell->run_ns;
+
+	/* One turn: it woke up, or had stood aside for the look itself. */
+	if (!t->row.stack || waited == is_waiting(t) || spell->turns > 1)
+		return;
+	t->row.duration_ns += part_ns;
+	spell->passed_ns -= part_ns;
+	if (waited)
+		return;
+	t->row.cpu_ns += part_ns;
+	spell->run_ns = 0;
+}
+
+static void look_at(struct sampler *s, struct process *p, struct thread *t)
+{
+	bool waited = is_waiting(t), ran;
+	enum wait_cause why;
+	struct spell spell;
+	uint32_t stack;
+
+	if (!read_spell(s, t, &spell))
+		return;
+	ran = spell.run_ns > 0 || spell.turns;
+	stack = find_stack(p, t, ran);
+	why = why_waited(p, t, spell.passed_ns - spell.run_ns - spell.ready_ns, spell.passed_ns,
+			 ran);
 	p->samples++;
 	if (!stack)
+		stack = place_stack(p, t);
+	if (!stack)
 		return;
-	if (ran || !t->waits || stack != t->row.stack || t->row.duration_ns + passed_ns > JOIN_NS) {
+	give_back(t, &spell, waited);
+	if (ran || !t->waits || stack != t->row.stack || why != t->row.wait ||
+	    t->row.duration_ns + spell.passed_ns > JOIN_NS) {
 		end_row(s, p, t);
-		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - passed_ns,
+		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - spell.passed_ns,
 						    .thread = (uint32_t)t->id,
-						    .stack = stack };
-		t->waits = !ran;
+						    .stack = stack,
+						    .wait = (uint8_t)why };
+		t->waits = !spell.run_ns;
 	}
-	t->row.duration_ns += passed_ns;
-	/* The kernel's clock and ours are read one after the other. */
-	t->row.cpu_ns += run_ns < passed_ns ? run_ns : passed_ns;
-	t->row.ready_ns += ready_ns < passed_ns - run_ns ? ready_ns : passed_ns - run_ns;
+	t->row.duration_ns += spell.passed_ns;
+	t->row.cpu_ns += spell.run_ns;
+	t->row.ready_ns += spell.ready_ns;
 	t->row.samples++;
 }
 

@@ -461,7 +461,7 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(3, name, U32, STRING)
 /* What a thread did since it was looked at before, by the stack that it has now. cpu_ns: on a processor;
  * ready_ns: waiting for one; it waited for something else in the rest. samples: looks that this stands
- * for. */
+ * for. wait: what it waited for, enum wait_cause. */
 #define RECORD_COLUMNS_stack_sample(C, L, B)                                                       \
 	C(1, start_ns, I64, START)                                                                 \
 	C(2, duration_ns, I64, DUR)                                                                \
@@ -469,7 +469,28 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(4, stack, U32, PLAIN)                                                                    \
 	C(5, cpu_ns, I64, PLAIN)                                                                   \
 	C(6, ready_ns, I64, PLAIN)                                                                 \
-	C(7, samples, U32, PLAIN)
+	C(7, samples, U32, PLAIN)                                                                  \
+	C(8, wait, U8, PLAIN)
+/* CAUSE(id, NAME, name, words): what a thread waited for. */
+#define WAIT_CAUSES(CAUSE)                                                                         \
+	CAUSE(0, UNKNOWN, unknown, "that nobody could tell the cause of")                          \
+	CAUSE(1, LOCK, lock, "for a lock, a condition or the end of a thread")                     \
+	CAUSE(2, GIL, gil, "for Python's global lock")                                             \
+	CAUSE(3, SLEEP, sleep, "for a time to pass")                                               \
+	CAUSE(4, FILE, file, "for a file or a page of memory")                                     \
+	CAUSE(5, NETWORK, network, "for the network")                                              \
+	CAUSE(6, PIPE, pipe, "for a pipe, a local socket or an event of another thread")           \
+	CAUSE(7, POLL, poll, "for one of several descriptors")                                     \
+	CAUSE(8, CHILD, child, "for a process that it has started")                                \
+	CAUSE(9, CUDA, cuda, "for a GPU")                                                          \
+	CAUSE(10, OTHER, other, "for anything else")                                               \
+	CAUSE(11, ENDED, ended, "that was over when the thread was looked at")
+enum wait_cause {
+#define CAUSE(id, NAME, name, words) WAIT_##NAME = id,
+	WAIT_CAUSES(CAUSE)
+#undef CAUSE
+		WAIT_CAUSE_LIMIT /* one past the last known */
+};
 
 enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports for viewers: Perfetto traces as protoc and Perfetto's own trace processor read them, folded
-stacks, and speedscope profiles against the format that speedscope documents."""
+stacks, speedscope profiles against the format that speedscope documents, and pprof profiles as Go's pprof reads
+them."""
 
 import collections
 import glob
@@ -11,8 +12,9 @@ import re
 import shutil
 import subprocess
 
-from cli import MOESCOPE, PATIENCE_S, Skip, check, equal, main, moescope, need, record, test
+from cli import MOESCOPE, PATIENCE_S, Skip, check, environment, equal, main, moescope, need, record, test
 from json_schema import errors
+from sampled import any_python, record_stacks, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAKE_RUN = os.path.join(os.path.dirname(MOESCOPE), "bench", "bench-make-run")
@@ -22,7 +24,8 @@ NUMBER = {"type": "number"}
 EVENT = {"type": "object", "required": ["type", "at", "frame"],
          "properties": {"type": {"enum": ["O", "C"]}, "at": NUMBER, "frame": NUMBER},
          "additionalProperties": False}
-# https://www.speedscope.app/file-format-schema.json, as far as evented profiles go.
+UNIT = {"enum": ["none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"]}
+# https://www.speedscope.app/file-format-schema.json
 SPEEDSCOPE = {
     "type": "object", "required": ["$schema", "profiles", "shared"],
     "properties": {
@@ -33,14 +36,18 @@ SPEEDSCOPE = {
                        "type": "object", "required": ["name"], "additionalProperties": False,
                        "properties": {"name": {"type": "string"}, "file": {"type": "string"},
                                       "line": NUMBER, "col": NUMBER}}}}},
-        "profiles": {"type": "array", "items": {
+        "profiles": {"type": "array", "items": {"anyOf": [{
             "type": "object", "additionalProperties": False,
             "required": ["type", "name", "unit", "startValue", "endValue", "events"],
-            "properties": {"type": {"const": "evented"}, "name": {"type": "string"},
-                           "unit": {"enum": ["none", "nanoseconds", "microseconds",
-                                             "milliseconds", "seconds", "bytes"]},
+            "properties": {"type": {"const": "evented"}, "name": {"type": "string"}, "unit": UNIT,
                            "startValue": NUMBER, "endValue": NUMBER,
-                           "events": {"type": "array", "items": EVENT}}}},
+                           "events": {"type": "array", "items": EVENT}}}, {
+            "type": "object", "additionalProperties": False,
+            "required": ["type", "name", "unit", "startValue", "endValue", "samples", "weights"],
+            "properties": {"type": {"const": "sampled"}, "name": {"type": "string"}, "unit": UNIT,
+                           "startValue": NUMBER, "endValue": NUMBER,
+                           "samples": {"type": "array", "items": {"type": "array", "items": NUMBER}},
+                           "weights": {"type": "array", "items": NUMBER}}}]}},
     },
     "additionalProperties": False,
 }
@@ -209,11 +216,110 @@ def speedscope_is_as_documented():
             equal(last, profile["endValue"], profile["name"])
 
 
+SAMPLED = """import threading, time
+def spin():
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        for i in range(1000):
+            pass
+def nap():
+    time.sleep(1)
+thread = threading.Thread(target=nap)
+thread.start()
+spin()
+thread.join()
+"""
+
+
+def sampled_run():
+    """A run with sampled stacks; what they add up to, by their innermost function."""
+    record_stacks(any_python(), write("sampled.py", SAMPLED))
+    rows = table("a.mscope", "stacks")["rows"]
+    return "a.mscope", {row["name"]: (row["cpu_ns"], row["wait_ns"] + row["ready_ns"]) for row in rows
+                        if row["cpu_ns"] or row["wait_ns"] or row["ready_ns"]}
+
+
+@test
+def sampled_stacks_in_speedscope():
+    run, own = sampled_run()
+    with open(export(run, "speedscope-host", "a.json"), encoding="utf-8") as file:
+        document = json.load(file)
+    equal(list(errors(SPEEDSCOPE, document, {}))[:3], [])
+    frames = [frame["name"] for frame in document["shared"]["frames"]]
+    equal(len(document["profiles"]), table(run, "stacks")["total"]["threads"])
+    found = collections.defaultdict(lambda: [0, 0])
+    for profile in document["profiles"]:
+        equal(profile["endValue"] - profile["startValue"], sum(profile["weights"]), profile["name"])
+        equal(len(profile["samples"]), len(profile["weights"]))
+        for stack, ns in zip(profile["samples"], profile["weights"]):
+            names = [frames[i] for i in stack]
+            waits = names[-1].startswith("(waiting: ")
+            found[names[-2] if waits else names[-1]][waits] += ns
+    equal({name: tuple(ns) for name, ns in found.items()}, own)
+
+
+def pprof(*words):
+    if not shutil.which("go"):
+        raise Skip("Go's pprof is not there")
+    r = subprocess.run(["go", "tool", "pprof", *words], text=True, capture_output=True, timeout=PATIENCE_S, check=False,
+                       env=environment(PPROF_NO_BROWSER="1"))
+    if "no such tool" in r.stderr:
+        raise Skip("Go's pprof is not there")
+    equal(r.returncode, 0, r.stderr)
+    return r.stdout
+
+
+def pprof_stacks(path):
+    """As pprof -raw lists them: values, and "function file:line", innermost first."""
+    text = pprof("-raw", path)
+    places = dict(re.findall(r"^ +(\d+): 0x0 (?:M=\d+ )?(.*) s=\d+", text, re.M))
+    # Newer ones show a column, too.
+    places = {number: re.sub(r"(:\d+):\d+$", r"\1", place) for number, place in places.items()}
+    samples = text.split("Samples:\n")[1].split("Locations\n")[0].splitlines()
+    for line in samples[1:]:
+        values, stack = line.split(":")
+        yield [int(v) for v in values.split()], [places[number] for number in stack.split()]
+
+
+@test
+def sampled_stacks_in_pprof():
+    run, own = sampled_run()
+    export(run, "pprof-host", "a.pprof")
+    found, looks = collections.defaultdict(lambda: [0, 0]), 0
+    for (count, cpu_ns, wait_ns), stack in pprof_stacks("a.pprof"):
+        looks += count
+        waits = stack[0].startswith("(waiting: ")
+        equal(cpu_ns if waits else wait_ns, 0, stack)
+        found[stack[1] if waits else stack[0]][waits] += wait_ns if waits else cpu_ns
+    wanted = {}
+    for label, times in own.items():
+        name, paren, file = label.rpartition(" (")
+        place = f"{name} {file[:-1]}" if paren else f"{label} "
+        wanted[place if re.search(r":\d+$", place) else place + ":0"] = times
+    equal({place: tuple(ns) for place, ns in found.items()}, wanted)
+    equal(looks, table(run, "stacks")["total"]["samples"])
+    check(re.search(r"^ +\S+ +\S+ +\S+ +\S+ +\S+ +spin$", pprof("-top", "a.pprof"), re.M), pprof("-top", "a.pprof"))
+    check("(waiting: sleep)" in pprof("-top", "-sample_index=waiting", "a.pprof"))
+
+
+@test
+def device_time_in_pprof():
+    run = gpu_run()
+    export(run, "pprof", "a.pprof")
+    stacks = list(pprof_stacks("a.pprof"))
+    equal([sum(values[i] for values, _ in stacks) for i in (0, 1)],
+          [a + b for a, b in zip(total(run, "kernels"), total(run, "transfers"))])
+    folded = pathlib.Path(export(run, "folded", "a.folded")).read_text(encoding="utf-8").splitlines()
+    equal(len(stacks), len(folded))
+
+
 @test
 def names_of_files():
     run = record("a.mscope", 2)
     for to, name in (("perfetto", "a.perfetto-trace"), ("folded", "a.folded"),
-                     ("folded-host", "a.host.folded"), ("speedscope", "a.speedscope.json")):
+                     ("folded-host", "a.host.folded"), ("speedscope", "a.speedscope.json"),
+                     ("speedscope-host", "a.host.speedscope.json"), ("pprof", "a.pprof"),
+                     ("pprof-host", "a.host.pprof")):
         r = moescope("export", run, "--to", to)
         equal(r.status, 0, r)
         check(os.path.exists(name), name, os.listdir())

@@ -9,7 +9,6 @@ import glob
 import json
 import math
 import os
-import pathlib
 import re
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import sys
 import types
 
 from cli import Skip, check, equal, main, moescope, one_sentence, test
+from sampled import any_python, pythons, record_stacks, stacks, write
 
 # Who may call whom. "" stands for the standard library.
 CALLS = {
@@ -122,52 +122,11 @@ run()
 FAST = "(changing too fast to be read)"
 
 
-def version(python):
-    r = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:2])"], text=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return tuple(map(int, r.stdout.split())) if r.returncode == 0 else None
-
-
-def pythons():
-    """Each that stacks are known of, once: path and version."""
-    candidates = [sys.executable, "/usr/bin/python3"]
-    for minor in range(9, 14):
-        candidates += glob.glob(os.path.expanduser(f"~/.pyenv/versions/3.{minor}[.-]*/bin/python3"))
-    found = {os.path.realpath(p): p for p in candidates if os.access(p, os.X_OK)}
-    known = [(path, version(path)) for path in found]
-    known = [(path, v) for path, v in known if v and (3, 9) <= v <= (3, 13)]
-    if not known:
-        raise Skip("no Python from 3.9 to 3.13 is here")
-    return known
-
-
-def any_python():
-    return pythons()[0][0]
-
-
-def write(name, text):
-    pathlib.Path(name).write_text(text, encoding="utf-8")
-    return name
-
-
-def stacks(run, *options):
-    r = moescope("stacks", run, "--json", *options)
-    equal(r.status, 0, r)
-    return json.loads(r.out)
-
-
 def facts(run):
     """What the page says of processes."""
     r = moescope("stacks", run)
     equal(r.status, 0, r)
     return re.findall(r"^  process \d+: (.*)$", r.out, re.M)
-
-
-def record_stacks(*words, status=0, name="a.mscope"):
-    """What the program printed."""
-    r = moescope("run", "--stacks", "-q", "-f", "-o", name, "--", *words)
-    equal(r.status, status, r)
-    return r.out
 
 
 def totals(run):

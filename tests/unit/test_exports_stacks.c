@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk of threads and streams, folded stacks and speedscope profiles.
+ * The walk of threads and streams, folded stacks, and profiles of speedscope and pprof.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -282,6 +282,105 @@ static void test_flame_deep(void **state)
 	fake_run_free(run);
 }
 
+/* main, which ran 30 of 60 ns and then waited for a lock, and what it called; of another thread, before it. */
+static struct run *sampled_run(void)
+{
+	struct run *run = fake_run_new();
+	uint32_t main_name = fake_string(run, "main (a.py:1)");
+
+	fake_span(run, 100, 1000);
+	fake_add_stack(run, 0, &(struct row_stack){ .id = 1, .name = main_name });
+	fake_add_stack(run, 0,
+		       &(struct row_stack){ .id = 2,
+					    .parent = 1,
+					    .name = fake_string(run, "read (libc.so.6)") });
+	fake_add_stack_sample(run, 0,
+			      &(struct row_stack_sample){ .start_ns = 300,
+							  .duration_ns = 60,
+							  .thread = 7,
+							  .stack = 1,
+							  .cpu_ns = 30,
+							  .samples = 1,
+							  .wait = WAIT_LOCK });
+	fake_add_stack_sample(run, 0,
+			      &(struct row_stack_sample){ .start_ns = 200,
+							  .duration_ns = 100,
+							  .thread = 7,
+							  .stack = 2,
+							  .ready_ns = 10,
+							  .samples = 3,
+							  .wait = WAIT_FILE });
+	fake_add_stack_sample(run, 0,
+			      &(struct row_stack_sample){ .start_ns = 500,
+							  .duration_ns = 5,
+							  .thread = 6,
+							  .stack = 9, /* nowhere */
+							  .cpu_ns = 5,
+							  .samples = 1 });
+	return run;
+}
+
+static void test_speedscope_of_samples(void **state)
+{
+	struct run *run = sampled_run();
+	char *text = text_of(run, export_speedscope_host);
+
+	(void)state;
+	assert_non_null(
+		strstr(text, "\"profiles\":["
+			     "{\"type\":\"sampled\",\"name\":\"rank 0, thread 6\",\"unit\":"
+			     "\"nanoseconds\",\"startValue\":400,\"endValue\":405,\"samples\":[[]],"
+			     "\"weights\":[5]},"
+			     "{\"type\":\"sampled\",\"name\":\"rank 0, thread 7\",\"unit\":"
+			     "\"nanoseconds\",\"startValue\":100,\"endValue\":260,\"samples\":["
+			     "[0,1,2],[0,1,3],[0],[0,4]],\"weights\":[10,90,30,30]}],"));
+	assert_non_null(strstr(text, "{\"name\":\"main (a.py:1)\"},"
+				     "{\"name\":\"read (libc.so.6)\"},"
+				     "{\"name\":\"(waiting: processor)\"},"
+				     "{\"name\":\"(waiting: file)\"},"
+				     "{\"name\":\"(waiting: lock)\"}]"));
+	free(text);
+	fake_run_free(run);
+
+	run = fake_run_new();
+	text = text_of(run, export_speedscope_host);
+	assert_non_null(strstr(text, "\"profiles\":[],"));
+	free(text);
+	fake_run_free(run);
+}
+
+/* Whether some bytes are in a file of pprof's. */
+static bool has_bytes(const char *file, size_t size, const char *bytes, size_t n)
+{
+	return memmem(file, size, bytes, n) != NULL;
+}
+#define HAS(literal) has_bytes(file, size, literal, sizeof(literal) - 1)
+
+static void test_pprof_of_samples(void **state)
+{
+	struct run *run = sampled_run();
+	struct err err = { "" };
+	char *file = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&file, &size);
+
+	(void)state;
+	assert_int_equal(export_pprof_host(run, out, &err), 0);
+	fclose(out);
+	/* Its first string is empty; name, file and line of functions are apart. */
+	assert_true(HAS("\x32\x00\x32\x07samples"));
+	assert_true(HAS("\x32\x04main\x32\x04"
+			"a.py"));
+	assert_true(HAS("\x32\x04read\x32\x09libc.so.6"));
+	/* main alone: one look, 30 ns on a processor; by locations 2 and 1, the thread. */
+	assert_true(HAS("\x12\x09\x0a\x02\x02\x01\x12\x03\x01\x1e\x00"));
+	/* The file that read waits for, 90 ns; it counts with the wait for a processor before. */
+	assert_true(HAS("\x12\x03\x00\x00\x5a"));
+	assert_true(HAS("\x12\x03\x03\x00\x0a"));
+	free(file);
+	fake_run_free(run);
+}
+
 static void test_speedscope(void **state)
 {
 	struct run *run = fake_run_new();
@@ -364,11 +463,18 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_walk),	    cmocka_unit_test(test_walk_many),
-		cmocka_unit_test(test_folded),	    cmocka_unit_test(test_folded_ranks),
-		cmocka_unit_test(test_speedscope),  cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_flame),
-		cmocka_unit_test(test_flame_small), cmocka_unit_test(test_flame_deep),
+		cmocka_unit_test(test_walk),
+		cmocka_unit_test(test_walk_many),
+		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_folded_ranks),
+		cmocka_unit_test(test_speedscope),
+		cmocka_unit_test(test_speedscope_of_samples),
+		cmocka_unit_test(test_pprof_of_samples),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_flame),
+		cmocka_unit_test(test_flame_small),
+		cmocka_unit_test(test_flame_deep),
 		cmocka_unit_test(test_flame_many),
 	};
 

@@ -64,9 +64,42 @@ static struct run *large_run(void)
 }
 
 /* What a reader must find on the plot, of runs in the order of the table below. */
+/* A thread in main, half of it importing a module that goes 200 levels deep; another that only waits. */
+static struct run *sampled_run(void)
+{
+	enum { DEPTH = 200 };
+	struct run *run = fake_run_new();
+
+	fake_span(run, 0, 2000000000);
+	for (uint32_t i = 1; i <= DEPTH + 3; i++)
+		fake_add_stack(
+			run, 0,
+			&(struct row_stack){
+				.id = i,
+				.parent = i - 1,
+				.name = fake_string(run, i == 1	  ? "main (a.py:1)"
+							 : i == 2 ? "_find_and_load (<frozen "
+								    "importlib._bootstrap>:1349)"
+							 : i == 3 ? "<module> (b.py:1)"
+								  : "deeper (b.py:7)") });
+	for (uint32_t i = 0; i < 100; i++)
+		fake_add_stack_sample(run, 0,
+				      &(struct row_stack_sample){ .start_ns = 10000000 * (int64_t)i,
+								  .duration_ns = 20000000,
+								  .thread = 7,
+								  .stack = i % 2 ? 1 : DEPTH + 3,
+								  .cpu_ns = 10000000,
+								  .samples = 1 });
+	fake_add_stack_sample(
+		run, 0,
+		&(struct row_stack_sample){
+			.duration_ns = 1000000000, .thread = 8, .stack = 1, .samples = 100 });
+	return run;
+}
+
 static const struct expected {
 	const char *plot;
-	const char *texts[6]; /* training, GPU, windows, empty, large, comm */
+	const char *texts[7]; /* training, GPU, windows, empty, large, comm, sampled */
 } expected[] = {
 	{ "memory",
 	  { ">peak 10.6 MB<", "(gpu 0)<", NULL, ">no data: no allocations in this run" } },
@@ -93,6 +126,11 @@ static const struct expected {
 	{ "roofline",
 	  { NULL, ">no data: no kernel belongs", ">no data: no kernel belongs",
 	    ">no data: no operation told" } },
+	{ "flame",
+	  { "no stacks in this run", NULL, NULL, "no stacks in this run", NULL, NULL,
+	    ">1.00 s on a processor, 100 looks; the deepest 165 of 203 levels are not drawn<" } },
+	{ "flame", { [6] = ">main (a.py:1)<" } },
+	{ "flame", { [6] = ">b.py<" } }, /* a module; what imports it is left out */
 };
 
 static void check_svg(const struct picture *p, const char *name, size_t run)
@@ -121,6 +159,7 @@ static void test_every_plot_of_every_run(void **state)
 		{ "empty", empty_run },
 		{ "large", large_run },
 		{ "comm", fake_comm_run },
+		{ "sampled", sampled_run },
 	};
 
 	(void)state;

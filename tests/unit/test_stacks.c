@@ -12,6 +12,7 @@
 
 #include "fake_run.h"
 #include "subjects/stacks/sampled_stacks.h"
+#include "subjects/stacks/stack_choice.h"
 
 static void stack(struct run *run, uint16_t shard, uint32_t id, uint32_t parent, const char *name)
 {
@@ -19,6 +20,8 @@ static void stack(struct run *run, uint16_t shard, uint32_t id, uint32_t parent,
 		run, shard,
 		&(struct row_stack){ .id = id, .parent = parent, .name = fake_string(run, name) });
 }
+
+static const struct stack_choice everything;
 
 /* duration_ns is all time, waiting too. */
 static void sample(struct run *run, uint16_t shard, uint32_t thread, uint32_t of,
@@ -61,13 +64,13 @@ static void times_are(const struct stack_times *times, uint64_t samples, int64_t
 static void check_sums(const struct run *run)
 {
 	static const enum stacks_by views[] = { STACKS_BY_FUNCTION, STACKS_BY_THREAD,
-						STACKS_BY_STACK };
+						STACKS_BY_STACK, STACKS_BY_WAIT };
 
 	for (size_t v = 0; v < sizeof(views) / sizeof(views[0]); v++) {
 		struct sampled_stacks stacks;
 		struct stack_times sum = { 0 };
 
-		assert_int_equal(sampled_stacks_analyze(run, views[v], &stacks), 0);
+		assert_int_equal(sampled_stacks_analyze(run, views[v], &everything, &stacks), 0);
 		for (size_t i = 0; i < stacks.n; i++) {
 			const struct stack_row *r = &stacks.rows[i];
 
@@ -86,8 +89,11 @@ static void check_sums(const struct run *run)
 				    r->total.wait_ns <= stacks.all.wait_ns);
 			assert_true(!i || r[-1].self.cpu_ns >= r->self.cpu_ns);
 		}
-		times_are(&sum, stacks.all.samples, stacks.all.cpu_ns, stacks.all.ready_ns,
-			  stacks.all.wait_ns);
+		if (views[v] == STACKS_BY_WAIT) /* nothing else has a cause */
+			times_are(&sum, sum.samples, 0, 0, stacks.all.wait_ns);
+		else
+			times_are(&sum, stacks.all.samples, stacks.all.cpu_ns, stacks.all.ready_ns,
+				  stacks.all.wait_ns);
 		sampled_stacks_release(&stacks);
 	}
 }
@@ -97,7 +103,7 @@ static struct sampled_stacks analyzed(const struct run *run, enum stacks_by by)
 	struct sampled_stacks stacks;
 
 	check_sums(run);
-	assert_int_equal(sampled_stacks_analyze(run, by, &stacks), 0);
+	assert_int_equal(sampled_stacks_analyze(run, by, &everything, &stacks), 0);
 	return stacks;
 }
 
@@ -187,6 +193,142 @@ static void test_numbers_of_two_shards(void **state)
 	times_are(&row(&stacks, "main;work")->self, 1, 10, 0, 0);
 	times_are(&row(&stacks, "start;work")->self, 1, 3, 0, 2);
 	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* 3 of 10 ns on a processor; the rest waiting, for one thing or the other; of a newer moescope; for none. */
+static void test_causes(void **state)
+{
+	static const uint8_t causes[] = { WAIT_LOCK, WAIT_FILE, WAIT_LOCK, 200, 0, WAIT_SLEEP };
+	struct run *run = fake_run_new();
+	struct sampled_stacks stacks;
+
+	(void)state;
+	stack(run, 0, 1, 0, "main");
+	for (size_t i = 0; i < 6; i++)
+		fake_add_stack_sample(run, 0,
+				      &(struct row_stack_sample){ .thread = 7,
+								  .stack = 1,
+								  .duration_ns = 10,
+								  .cpu_ns = i < 5 ? 3 : 10,
+								  .samples = 1,
+								  .wait = causes[i] });
+	stacks = analyzed(run, STACKS_BY_WAIT);
+	assert_int_equal(stacks.n, 3); /* nobody waited for time */
+	times_are(&stacks.all, 6, 25, 0, 35);
+	times_are(&row(&stacks, "lock")->self, 2, 0, 0, 14);
+	times_are(&row(&stacks, "file")->self, 1, 0, 0, 7);
+	times_are(&row(&stacks, "unknown")->self, 2, 0, 0, 14);
+	assert_true(row(&stacks, "lock")->wait_pct == 40);
+	sampled_stacks_release(&stacks);
+
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	assert_int_equal(row(&stacks, "main")->self.wait_for_ns[WAIT_LOCK], 14);
+	assert_int_equal(row(&stacks, "main")->self.wait_for_ns[WAIT_FILE], 7);
+	assert_int_equal(row(&stacks, "main")->self.wait_for_ns[WAIT_UNKNOWN], 14);
+	assert_int_equal(stack_times_cause(&(struct stack_times){ 0 }), WAIT_CAUSE_LIMIT);
+	assert_int_equal(stack_times_cause(&stacks.all), WAIT_UNKNOWN); /* the first of equals */
+	assert_string_equal(wait_cause_name(WAIT_GIL), "gil");
+	assert_string_equal(wait_cause_name(200), "?");
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* Steps 1 to 3 of 100 ns each from 100 on, and "inner" on thread 7 in the middle 40 ns of each, twice inside
+ * itself; the process that records them has another shard with the samples. */
+static struct run *run_with_steps(uint16_t *ret_samples, uint16_t *ret_worker)
+{
+	struct run *run = fake_run_new();
+	uint32_t site = fake_site(run, "inner", -1, -1, 0);
+	uint16_t samples = fake_shard(run, 0, 4242), worker = fake_shard(run, 0, 5000);
+
+	for (int64_t at = 100; at <= 300; at += 100) {
+		fake_step(run, at / 100, at, at + 100, 0);
+		fake_range(run, site, at + 30, at + 70, 7, 0);
+		fake_range(run, site, at + 31, at + 69, 7, 1);
+	}
+	stack(run, samples, 1, 0, "main");
+	stack(run, worker, 1, 0, "load");
+	*ret_samples = samples;
+	*ret_worker = worker;
+	return run;
+}
+
+static void sample_at(struct run *run, uint16_t shard, uint32_t thread, int64_t start_ns,
+		      int64_t duration_ns, int64_t cpu_ns, uint32_t samples)
+{
+	fake_add_stack_sample(run, shard,
+			      &(struct row_stack_sample){ .start_ns = start_ns,
+							  .thread = thread,
+							  .stack = 1,
+							  .duration_ns = duration_ns,
+							  .cpu_ns = cpu_ns,
+							  .samples = samples,
+							  .wait = WAIT_PIPE });
+}
+
+static struct stack_times chosen(const struct run *run, int64_t first, int64_t last,
+				 const char *range, size_t *ret_threads)
+{
+	struct selection sel = SELECT_ALL;
+	struct sampled_stacks stacks;
+	struct stack_choice choice;
+	struct stack_times all;
+
+	sel.step_first = first;
+	sel.step_last = last;
+	assert_int_equal(stack_choice_init(&choice, run, &sel, range), 0);
+	assert_int_equal(sampled_stacks_analyze(run, STACKS_BY_FUNCTION, &choice, &stacks), 0);
+	all = stacks.all;
+	*ret_threads = stacks.threads;
+	sampled_stacks_release(&stacks);
+	stack_choice_release(&choice);
+	return all;
+}
+
+static void test_steps_and_ranges(void **state)
+{
+	uint16_t samples, worker;
+	struct run *run = run_with_steps(&samples, &worker);
+	struct stack_times times;
+	size_t threads;
+
+	(void)state;
+	/* One that ran counts where it was looked at, at its end. */
+	sample_at(run, samples, 7, 180, 20, 20, 1); /* ends with step 1 */
+	sample_at(run, samples, 7, 190, 11, 10, 1); /* in step 2 */
+	sample_at(run, samples, 7, 230, 40, 5, 1);  /* ends with inner */
+	sample_at(run, samples, 7, 231, 40, 5, 1);  /* after it */
+	sample_at(run, samples, 9, 240, 10, 10, 1); /* another thread */
+	/* One that waited, by its part. */
+	sample_at(run, samples, 8, 50, 300, 0, 30); /* from before all to the middle of step 3 */
+	sample_at(run, worker, 1, 150, 100, 0, 10); /* a process without steps: those of its rank */
+	sample_at(run, worker, 1, 400, 100, 0, 10); /* after all */
+
+	times = chosen(run, INT64_MIN, INT64_MAX, NULL, &threads);
+	times_are(&times, 55, 50, 0, 571);
+	times = chosen(run, 1, 1, NULL, &threads);
+	times_are(&times, 1 + 10 + 5, 20, 0, 100 + 50);
+	assert_int_equal(times.wait_for_ns[WAIT_PIPE], 150);
+	assert_int_equal(threads, 3);
+	times = chosen(run, 2, 2, NULL, &threads);
+	times_are(&times, 4 + 10 + 5, 30, 0, 1 + 35 + 35 + 100 + 50);
+	times = chosen(run, 2, INT64_MAX, NULL, &threads);
+	times_are(&times, 4 + 15 + 5, 30, 0, 71 + 150 + 50);
+	times = chosen(run, 4, 9, NULL, &threads);
+	times_are(&times, 0, 0, 0, 0);
+	assert_int_equal(threads, 0);
+
+	times = chosen(run, INT64_MIN, INT64_MAX, "inner", &threads);
+	times_are(&times, 1, 5, 0, 35);
+	assert_int_equal(threads, 1);
+	sample_at(run, samples, 7, 100, 300, 0, 30); /* 40 of each step */
+	times = chosen(run, INT64_MIN, INT64_MAX, "inner", &threads);
+	times_are(&times, 1 + 12, 5, 0, 35 + 120);
+	times = chosen(run, 1, 2, "inner", &threads);
+	times_are(&times, 1 + 8, 5, 0, 35 + 80);
+	times = chosen(run, INT64_MIN, INT64_MAX, "nowhere", &threads);
+	times_are(&times, 0, 0, 0, 0);
 	fake_run_free(run);
 }
 
@@ -307,6 +449,8 @@ int main(void)
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_recursion_counts_once),
 		cmocka_unit_test(test_numbers_of_two_shards),
+		cmocka_unit_test(test_causes),
+		cmocka_unit_test(test_steps_and_ranges),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_circles),
 		cmocka_unit_test(test_number_twice),

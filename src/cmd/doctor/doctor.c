@@ -278,7 +278,7 @@ static void check_stacks(struct check *check)
 		check_fix(check,
 			  "sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON for moescope");
 	} else {
-		check_found(check, CHECK_OK, "functions of Python 3.9 to 3.13 and native ones");
+		check_found(check, CHECK_OK, "functions of Python 3.9 to 3.14 and native ones");
 	}
 	native_close(native);
 	if (strict && check->state == CHECK_OK)

@@ -32,6 +32,7 @@ static struct option_desc option_of(const struct question_parameter *p)
 		[ASK_NUMBERS] = OPTION_NUMBERS, [ASK_CHOICE] = OPTION_CHOICE,
 		[ASK_MOMENT] = OPTION_MOMENT,	[ASK_STEPS] = OPTION_WINDOW,
 		[ASK_FILE] = OPTION_STRING,	[ASK_TABLE] = OPTION_CHOICE,
+		[ASK_NAME] = OPTION_STRING,
 	};
 
 	return (struct option_desc){

@@ -231,6 +231,9 @@ static void add_kind_field(struct sql_table *table, unsigned int field)
 	} else if (table->kind == RECORD_MEMORY && !strcmp(name, "use")) {
 		part = PART_USE;
 		type = SQL_TEXT;
+	} else if (table->kind == RECORD_STACK_SAMPLE && !strcmp(name, "wait")) {
+		part = PART_WAIT;
+		type = SQL_TEXT;
 	}
 	set_absence(table, desc->name, add_field(table, name, type, field, part));
 }

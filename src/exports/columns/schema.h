@@ -42,6 +42,7 @@ enum sql_part {
 	PART_EXPERT,
 	PART_PHASE,
 	PART_USE,
+	PART_WAIT,
 	PART_GRID_X, /* these as in struct row_launch */
 	PART_GRID_Y,
 	PART_GRID_Z,

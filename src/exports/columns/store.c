@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "exports/columns/fields.h"
+#include "subjects/stacks/sampled_stacks.h"
 
 int store_init(struct store *store, const struct run *run, const char *label)
 {
@@ -417,6 +418,8 @@ struct cell store_id_cell(struct store *store, const struct store_data *data, si
 		return id ? cell_text(run_string(store->run, (uint32_t)id)) : cell_absent("none");
 	if (column->part == PART_USE)
 		return cell_text(memory_use_name((unsigned int)id));
+	if (column->part == PART_WAIT)
+		return cell_text(wait_cause_name((unsigned int)id));
 	return phase_cell((unsigned int)id);
 }
 

@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "exports/perfetto/protobuf.h"
+#include "base/protobuf.h"
 #include "exports/stacks/stacks.h"
 #include "subjects/shared/attribution.h"
 

@@ -92,7 +92,7 @@ static void merge_small(struct flame *f)
 
 static int make_flame(struct flame *f, const struct run *run)
 {
-	int r = fold_make(&f->fold, run, f->device);
+	int r = fold_make(&f->fold, run, f->device ? FOLD_DEVICE : 0);
 
 	if (r < 0)
 		return r;

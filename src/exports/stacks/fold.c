@@ -10,10 +10,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "exports/stacks/samples.h"
 #include "subjects/shared/attribution.h"
 #include "subjects/stacks/sampled_stacks.h"
-
-#define SAMPLE_DEPTH 1024
 
 static int find_node(struct fold *f, uint32_t parent, uint32_t label, uint32_t *ret_node)
 {
@@ -145,43 +144,59 @@ static int fold_work(struct fold *f, enum stack_kind kind, const uint32_t *calls
 	return 0;
 }
 
-/* Samples: the time on a processor. */
-static int fold_samples(struct fold *f)
+/* What of samples to fold. */
+enum { SAMPLES_WAITS = 1, SAMPLES_WITHOUT_IMPORT = 2 };
+
+static int fold_sample(struct fold *f, struct samples *samples, size_t i, unsigned int how)
 {
+	bool waits = how & SAMPLES_WAITS;
 	const struct table_stack_sample *t = &f->run->stack_sample;
-	uint32_t *rows = stack_rows_of_samples(f->run), *parents = stack_parents(f->run);
-	uint32_t path[SAMPLE_DEPTH], node;
-	int r = rows && parents ? 0 : -ENOMEM;
+	struct stack_track track = { .family = STACK_FAMILY_THREAD,
+				     .shard = t->shard[i],
+				     .id = t->thread[i] };
+	struct sample_part parts[SAMPLE_PARTS];
+	size_t n = sample_parts(f->run, i, parts);
+	uint32_t node = 0, leaf;
+	char name[200];
+	int r;
 
-	for (size_t i = 0; r == 0 && i < t->n; i++) {
-		struct stack_track track = { .family = STACK_FAMILY_THREAD,
-					     .shard = t->shard[i],
-					     .id = t->thread[i] };
-		int64_t cpu_ns = stack_sample_times(f->run, i).cpu_ns;
-		char name[200];
-		size_t depth = 0;
+	if (!n || (!waits && parts[0].waiting))
+		return 0;
+	samples_walk(samples, i);
+	stack_track_name(f->run, &track, name, sizeof(name));
+	r = root_node(f, t->shard[i], name, &node);
+	while (r == 0 && samples->depth--) {
+		const char *function = samples->path[samples->depth];
 
-		if (cpu_ns <= 0)
-			continue;
-		for (uint32_t at = rows[i]; at != UINT32_MAX && depth < SAMPLE_DEPTH;
-		     at = parents[at])
-			path[depth++] = at;
-		stack_track_name(f->run, &track, name, sizeof(name));
-		r = root_node(f, t->shard[i], name, &node);
-		while (r == 0 && depth--)
-			r = named_node(f, node, run_string(f->run, f->run->stack.name[path[depth]]),
-				       &node);
-		if (r == 0) {
-			f->nodes[node].host_ns += cpu_ns;
-			f->nodes[node].host_n += t->samples[i];
-		}
+		if (!(how & SAMPLES_WITHOUT_IMPORT) || !strstr(function, " (<frozen importlib."))
+			r = named_node(f, node, function, &node);
 	}
-	free(rows);
-	free(parents);
+	for (size_t p = 0; r == 0 && p < n && (waits || !parts[p].waiting); p++) {
+		leaf = node;
+		if (parts[p].waiting)
+			r = named_node(f, node, parts[p].waiting, &leaf);
+		if (r < 0)
+			break;
+		*(parts[p].waiting ? &f->nodes[leaf].wait_ns
+				   : &f->nodes[leaf].host_ns) += parts[p].ns;
+		if (p == 0) /* a look counts once */
+			f->nodes[leaf].host_n += t->samples[i];
+	}
 	return r;
 }
 
-int fold_make(struct fold *f, const struct run *run, bool device)
+static int fold_samples(struct fold *f, unsigned int how)
+{
+	struct samples samples;
+	int r = samples_init(&samples, f->run);
+
+	for (size_t i = 0; r == 0 && i < f->run->stack_sample.n; i++)
+		r = fold_sample(f, &samples, i, how);
+	samples_release(&samples);
+	return r;
+}
+
+int fold_make(struct fold *f, const struct run *run, unsigned int more)
 {
 	struct attribution at;
 	int r;
@@ -198,8 +213,8 @@ int fold_make(struct fold *f, const struct run *run, bool device)
 		if (f->stacks.tracks[t].family == STACK_FAMILY_THREAD)
 			r = fold_thread(f, t);
 	if (r == 0)
-		r = fold_samples(f);
-	if (r < 0 || !device)
+		r = fold_samples(f, more & FOLD_WAITS ? SAMPLES_WAITS : 0);
+	if (r < 0 || !(more & FOLD_DEVICE))
 		return r;
 	r = attribution_init_calls(&at, f->run);
 	if (r < 0)
@@ -211,6 +226,13 @@ int fold_make(struct fold *f, const struct run *run, bool device)
 		r = fold_work(f, STACK_SET, at.set_call);
 	attribution_release(&at);
 	return r;
+}
+
+int fold_make_samples(struct fold *f, const struct run *run)
+{
+	*f = (struct fold){ .run = run };
+	stack_labels_init(&f->labels, run);
+	return fold_samples(f, SAMPLES_WITHOUT_IMPORT);
 }
 
 void fold_release(struct fold *f)

@@ -19,6 +19,7 @@
 struct fold_node {
 	uint32_t parent, label;
 	int64_t host_ns, device_ns;
+	int64_t wait_ns;	   /* of a stack that ends with what is waited for */
 	uint64_t host_n, device_n; /* how often */
 };
 
@@ -32,8 +33,14 @@ struct fold {
 	uint32_t *call_node; /* of each row of run->api; 0: none */
 };
 
-/* device: also its time. 0 or -errno; release it in both cases. */
-int fold_make(struct fold *fold, const struct run *run, bool device);
+/* Beside the host's time: the device's; what threads waited for that were looked at from outside, as a stack that
+ * ends with "(waiting: lock)". */
+enum { FOLD_DEVICE = 1, FOLD_WAITS = 2 };
+/* 0 or -errno; release it in both cases. */
+int fold_make(struct fold *fold, const struct run *run, unsigned int more);
+/* Only threads that were looked at from outside, their time on a processor, without the functions of Python's import
+ * itself, whose time is their caller's. */
+int fold_make_samples(struct fold *fold, const struct run *run);
 void fold_release(struct fold *fold);
 
 #endif

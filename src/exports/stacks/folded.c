@@ -64,7 +64,7 @@ static int export_stacks(const struct run *run, FILE *out, struct err *err, bool
 	uint32_t *path = NULL;
 	size_t capacity = 0;
 	struct fold f;
-	int r = fold_make(&f, run, device);
+	int r = fold_make(&f, run, device ? FOLD_DEVICE : 0);
 
 	for (size_t i = 1; r == 0 && i < f.n; i++) {
 		int64_t ns = device ? f.nodes[i].device_ns : f.nodes[i].host_ns;

@@ -164,6 +164,7 @@ int parameter_set(const struct question_parameter *parameter, const char *text,
 		good = take_steps(text, to);
 		break;
 	case ASK_FILE:
+	case ASK_NAME:
 		*(const char **)to = text;
 		good = *text != '\0';
 		break;

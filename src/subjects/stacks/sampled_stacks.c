@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cmp.h"
 #include "base/hash_map.h"
+#include "subjects/stacks/stack_choice.h"
 #include "trace/rundir.h"
 
 #define NO_ROW UINT32_MAX
@@ -85,6 +86,7 @@ uint32_t *stack_parents(const struct run *run)
 
 struct builder {
 	const struct run *run;
+	const struct stack_choice *choice;
 	enum stacks_by by;
 	uint32_t *row_of_sample, *parents;
 	struct hash_map map; /* rows + 1, by key */
@@ -102,6 +104,8 @@ static void add(struct stack_times *to, const struct stack_times *more)
 	to->cpu_ns += more->cpu_ns;
 	to->ready_ns += more->ready_ns;
 	to->wait_ns += more->wait_ns;
+	for (int i = 0; i < WAIT_CAUSE_LIMIT; i++)
+		to->wait_for_ns[i] += more->wait_for_ns[i];
 }
 
 static struct stack_row *row_of(struct builder *b, uint64_t key)
@@ -149,6 +153,36 @@ static int64_t within(int64_t value, int64_t most)
 	return value < 0 ? 0 : value < most ? value : most;
 }
 
+const char *wait_cause_name(unsigned int cause)
+{
+	static const char *const names[] = {
+#define CAUSE(id, NAME, name, words) [WAIT_##NAME] = #name,
+		WAIT_CAUSES(CAUSE)
+#undef CAUSE
+	};
+
+	return cause < WAIT_CAUSE_LIMIT ? names[cause] : "?";
+}
+
+unsigned int stack_times_cause(const struct stack_times *times)
+{
+	unsigned int most = WAIT_CAUSE_LIMIT;
+	int64_t most_ns = 0;
+
+	for (unsigned int i = 0; i < WAIT_CAUSE_LIMIT; i++)
+		if (times->wait_for_ns[i] > most_ns) {
+			most = i;
+			most_ns = times->wait_for_ns[i];
+		}
+	return most;
+}
+
+/* One of a newer moescope is not known here. */
+static unsigned int known_cause(unsigned int cause)
+{
+	return cause < WAIT_CAUSE_LIMIT ? cause : WAIT_UNKNOWN;
+}
+
 /* Durations were checked when the run was loaded; their parts were not. */
 struct stack_times stack_sample_times(const struct run *run, size_t i)
 {
@@ -159,21 +193,44 @@ struct stack_times stack_sample_times(const struct run *run, size_t i)
 
 	times.ready_ns = within(t->ready_ns[i], duration_ns - times.cpu_ns);
 	times.wait_ns = duration_ns - times.cpu_ns - times.ready_ns;
+	times.wait_for_ns[known_cause(t->wait[i])] = times.wait_ns;
 	return times;
+}
+
+static uint64_t sample_key(const struct builder *b, size_t i)
+{
+	const struct table_stack_sample *t = &b->run->stack_sample;
+
+	switch (b->by) {
+	case STACKS_BY_FUNCTION:
+		return function_key(b, b->row_of_sample[i]);
+	case STACKS_BY_THREAD:
+		return (uint64_t)t->shard[i] << 32 | t->thread[i];
+	case STACKS_BY_WAIT:
+		return known_cause(t->wait[i]);
+	case STACKS_BY_STACK:
+		break;
+	}
+	return b->row_of_sample[i];
 }
 
 static int add_sample(struct builder *b, size_t i, struct stack_times *all)
 {
-	const struct table_stack_sample *t = &b->run->stack_sample;
-	struct stack_times times = stack_sample_times(b->run, i);
+	struct stack_times times;
 	uint32_t stack = b->row_of_sample[i];
 	struct stack_row *row;
 	int r = 0, depth = 0;
 
+	if (!stack_choice_times(b->choice, b->run, i, &times))
+		return 0;
 	add(all, &times);
-	row = row_of(b, b->by == STACKS_BY_FUNCTION ? function_key(b, stack)
-			: b->by == STACKS_BY_THREAD ? (uint64_t)t->shard[i] << 32 | t->thread[i]
-						    : (uint64_t)stack);
+	/* What it did beside waiting has no cause. */
+	if (b->by == STACKS_BY_WAIT) {
+		if (!times.wait_ns)
+			return 0;
+		times.cpu_ns = times.ready_ns = 0;
+	}
+	row = row_of(b, sample_key(b, i));
 	if (!row)
 		return -ENOMEM;
 	add(&row->self, &times);
@@ -226,17 +283,25 @@ static char *stack_text(const struct builder *b, uint32_t stack)
 	return out.data;
 }
 
+static char *row_text(const struct builder *b, uint64_t key)
+{
+	switch (b->by) {
+	case STACKS_BY_FUNCTION:
+		return strdup(key ? run_string(b->run, (uint32_t)key) : NO_STACK);
+	case STACKS_BY_THREAD:
+		return thread_text(b->run, (uint16_t)(key >> 32), (uint32_t)key);
+	case STACKS_BY_WAIT:
+		return strdup(wait_cause_name((unsigned int)key));
+	case STACKS_BY_STACK:
+		break;
+	}
+	return stack_text(b, (uint32_t)key);
+}
+
 static int name_rows(struct builder *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
-		uint64_t key = b->keys[i];
-		const char *name = key ? run_string(b->run, (uint32_t)key) : NO_STACK;
-
-		b->rows[i].text = b->by == STACKS_BY_FUNCTION ? strdup(name)
-				  : b->by == STACKS_BY_THREAD
-					  ? thread_text(b->run, (uint16_t)(key >> 32),
-							(uint32_t)key)
-					  : stack_text(b, (uint32_t)key);
+		b->rows[i].text = row_text(b, b->keys[i]);
 		if (!b->rows[i].text)
 			return -ENOMEM;
 	}
@@ -258,8 +323,9 @@ static double share(int64_t part, int64_t whole)
 	return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static size_t count_threads(const struct run *run)
+static size_t count_threads(const struct run *run, const struct stack_choice *choice)
 {
+	struct stack_times times;
 	const struct table_stack_sample *t = &run->stack_sample;
 	struct hash_map map = { 0 };
 	size_t n = 0;
@@ -268,6 +334,8 @@ static size_t count_threads(const struct run *run)
 		uint32_t hash = id_hash(t->shard[i], t->thread[i]), found;
 		struct hash_walk walk = hash_map_walk(&map, hash);
 
+		if (!stack_choice_times(choice, run, i, &times))
+			continue;
 		while ((found = hash_map_next(&map, &walk)) &&
 		       (t->shard[found - 1] != t->shard[i] || t->thread[found - 1] != t->thread[i]))
 			;
@@ -279,9 +347,10 @@ static size_t count_threads(const struct run *run)
 }
 
 int sampled_stacks_analyze(const struct run *run, enum stacks_by by,
-			   struct sampled_stacks *ret_stacks)
+			   const struct stack_choice *choice, struct sampled_stacks *ret_stacks)
 {
 	struct builder b = { .run = run,
+			     .choice = choice,
 			     .by = by,
 			     .row_of_sample = stack_rows_of_samples(run),
 			     .parents = stack_parents(run) };
@@ -299,7 +368,7 @@ int sampled_stacks_analyze(const struct run *run, enum stacks_by by,
 	}
 	if (r == 0 && b.n)
 		qsort(b.rows, b.n, sizeof(*b.rows), by_cpu);
-	*ret_stacks = (struct sampled_stacks){ b.rows, b.n, count_threads(run), all };
+	*ret_stacks = (struct sampled_stacks){ b.rows, b.n, count_threads(run, choice), all };
 	hash_map_release(&b.map);
 	free(b.keys);
 	free(b.counted);

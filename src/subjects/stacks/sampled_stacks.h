@@ -13,13 +13,14 @@
 /* What samples stand for. */
 struct stack_times {
 	uint64_t samples;
-	int64_t cpu_ns;	  /* on a processor */
-	int64_t ready_ns; /* waiting for a processor */
-	int64_t wait_ns;  /* waiting for anything else */
+	int64_t cpu_ns;			       /* on a processor */
+	int64_t ready_ns;		       /* waiting for a processor */
+	int64_t wait_ns;		       /* waiting for anything else */
+	int64_t wait_for_ns[WAIT_CAUSE_LIMIT]; /* the same, by what; enum wait_cause */
 };
 
 struct stack_row {
-	char *text;				 /* the function, thread or stack */
+	char *text;				 /* the function, thread, stack or cause */
 	struct stack_times self, total;		 /* total: also of what it called */
 	double cpu_pct, total_cpu_pct, wait_pct; /* of all */
 };
@@ -30,11 +31,17 @@ struct sampled_stacks {
 	struct stack_times all;
 };
 
-enum stacks_by { STACKS_BY_FUNCTION, STACKS_BY_THREAD, STACKS_BY_STACK };
+enum stacks_by { STACKS_BY_FUNCTION, STACKS_BY_THREAD, STACKS_BY_STACK, STACKS_BY_WAIT };
 
-/* 0 or -ENOMEM. */
+/* "lock"; "?" for one that is not known here. */
+const char *wait_cause_name(unsigned int cause);
+/* What most of the time was waited for; WAIT_CAUSE_LIMIT: nothing. */
+unsigned int stack_times_cause(const struct stack_times *times);
+
+/* choice: which samples (stack_choice.h). 0 or -ENOMEM. */
+struct stack_choice;
 int sampled_stacks_analyze(const struct run *run, enum stacks_by by,
-			   struct sampled_stacks *ret_stacks);
+			   const struct stack_choice *choice, struct sampled_stacks *ret_stacks);
 void sampled_stacks_release(struct sampled_stacks *stacks);
 
 /* Of each row of run->stack_sample, its row of run->stack, or UINT32_MAX: that is not there. Caller frees;
@@ -48,7 +55,8 @@ struct stack_times stack_sample_times(const struct run *run, size_t i);
 /* A process may have several shards: what it has recorded itself, and what was seen of it from outside. */
 size_t run_processes(const struct run *run);
 
-/* Its fields; see stacks_fields.c. */
+/* Its fields; see stacks_fields.c. Forms of its table: places in the program, and causes of waiting. */
+enum { STACKS_PLACES = 1, STACKS_CAUSES = 2 };
 struct field_set;
 extern const struct field_set stacks_fields, stacks_total;
 

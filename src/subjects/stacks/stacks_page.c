@@ -3,6 +3,7 @@
  * The page of sampled stacks.
  */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text/format.h"
@@ -20,10 +21,35 @@ static void tell_facts(const struct run *run, struct page *page)
 				   run_string(run, run->fact.value[i]));
 }
 
+/* "waiting: 2.00 s lock, 1.10 s gil", what lasted longest first. */
+static void tell_causes(const struct stack_times *all, struct page *page)
+{
+	struct stack_times left = *all;
+	char words[400] = "";
+	size_t n = 0;
+	unsigned int cause;
+
+	while ((cause = stack_times_cause(&left)) < WAIT_CAUSE_LIMIT && n < sizeof(words)) {
+		n += (size_t)snprintf(words + n, sizeof(words) - n, "%s%s %s", n ? ", " : "",
+				      format_ns((double)left.wait_for_ns[cause]).text,
+				      wait_cause_name(cause));
+		left.wait_for_ns[cause] = 0;
+	}
+	if (n)
+		page_words(page, 2, 4, "waiting: %s", words);
+}
+
 static void stacks_page(const struct scene *scene, const struct grid *grid, struct page *page)
 {
 	const struct sampled_stacks *stacks = answer_sampled_stacks(scene->answers);
 
+	if (!grid->n && scene->run->stack_sample.n) {
+		page_words(
+			page, 2, 4,
+			"no looks at threads in these steps or ranges: 'moescope steps' and 'moescope ops' "
+			"say which there are; short ones may have had none");
+		return;
+	}
 	if (!grid->n) {
 		page_words(
 			page, 2, 4,
@@ -41,7 +67,16 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 		format_ns((double)stacks->all.wait_ns).text,
 		format_count((double)stacks->all.samples).text, stacks->threads,
 		stacks->threads == 1 ? "" : "s");
+	tell_causes(&stacks->all, page);
 	tell_facts(scene->run, page);
+}
+
+static unsigned int stacks_form(const struct scene *scene)
+{
+	const struct question *question = &scene->question;
+
+	return question->by_wait && !question->by_thread && !question->by_stack ? STACKS_CAUSES
+										: STACKS_PLACES;
 }
 
 void stacks_report(const struct scene *scene, struct page *page)
@@ -59,6 +94,20 @@ static const struct question_parameter by_thread = {
 	.help = "one row per thread",
 	.offset = offsetof(struct question, by_thread),
 };
+static const struct question_parameter in_range = {
+	.name = "range",
+	.kind = ASK_NAME,
+	.metavar = "NAME",
+	.help = "only while the thread was in a range of this name",
+	.default_text = "all",
+	.offset = offsetof(struct question, range),
+};
+static const struct question_parameter by_wait = {
+	.name = "by-wait",
+	.kind = ASK_FLAG,
+	.help = "one row per cause of waiting: lock, gil, sleep, file, network, pipe, poll, child, cuda",
+	.offset = offsetof(struct question, by_wait),
+};
 static const struct question_parameter by_whole_stack = {
 	.name = "by-stack",
 	.kind = ASK_FLAG,
@@ -73,19 +122,24 @@ const struct section section_stacks = {
 	.subject = &subject_sampled_stacks,
 	.rows = &stacks_fields,
 	.total = &stacks_total,
+	.form = stacks_form,
 	.page = stacks_page,
 	.command = {
 		.place = 55,
 		.summary = "where the program's threads were, by function",
 		.description = "One row per function: the time that threads spent in it on a processor, "
 			       "alone and with what it called, and the time that they waited in it. The "
-			       "threads were looked at from outside ('moescope run --stacks'). "
+			       "threads were looked at from outside ('moescope run --stacks'). Waiting has a "
+			       "cause: a lock, Python's global lock (gil), a file and so on. "
 			       "'moescope export --to folded-host' has the whole stacks.",
 		.examples = EXAMPLES({ "moescope stacks", "The newest run here, busiest functions first." },
 				     { "moescope stacks a.mscope --sort wait_ns",
 				       "Where its threads wait." },
 				     { "moescope stacks a.mscope --by-thread",
-				       "Which threads work and which wait." }),
-		.parameters = PARAMETERS(&by_thread, &by_whole_stack),
+				       "Which threads work and which wait." },
+				     { "moescope stacks a.mscope --by-wait", "What they wait for." },
+				     { "moescope stacks a.mscope --steps 10:20 --range forward",
+				       "Only in the forward passes of these steps." }),
+		.parameters = PARAMETERS(&by_thread, &by_whole_stack, &by_wait, &ask_steps, &in_range),
 	},
 };

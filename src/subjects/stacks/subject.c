@@ -4,14 +4,33 @@
  */
 #include "subjects/answers/subject.h"
 #include "subjects/stacks/sampled_stacks.h"
+#include "subjects/stacks/stack_choice.h"
 
 static int compute_sampled_stacks(const struct material *m, void *answer)
 {
-	return sampled_stacks_analyze(m->run,
-				      m->question->by_thread  ? STACKS_BY_THREAD
-				      : m->question->by_stack ? STACKS_BY_STACK
-							      : STACKS_BY_FUNCTION,
-				      answer);
+	const struct question *q = m->question;
+	enum stacks_by by = q->by_thread  ? STACKS_BY_THREAD
+			    : q->by_stack ? STACKS_BY_STACK
+			    : q->by_wait  ? STACKS_BY_WAIT
+					  : STACKS_BY_FUNCTION;
+	struct stack_choice choice;
+	int r = stack_choice_init(&choice, m->run, &q->sel, q->range);
+
+	if (r == 0)
+		r = sampled_stacks_analyze(m->run, by, &choice, answer);
+	stack_choice_release(&choice);
+	return r;
+}
+
+static int plan_sampled_stacks(const struct question *question, const struct run *run,
+			       struct plan *plan)
+{
+	(void)run;
+	if (selection_is_window(&question->sel))
+		plan_kinds(plan, WANT(STEP));
+	if (question->range)
+		plan_kinds(plan, WANT(RANGE));
+	return 0;
 }
 
 SUBJECT_RELEASE(sampled_stacks)
@@ -22,6 +41,7 @@ const struct subject subject_sampled_stacks = {
 	.size = sizeof(struct sampled_stacks),
 	.length = 20,
 	.kinds = WANT(STACK) | WANT(STACK_SAMPLE) | WANT(THREAD) | WANT(FACT),
+	.plan = plan_sampled_stacks,
 	.compute = compute_sampled_stacks,
 	.release = release_sampled_stacks,
 };

@@ -31,6 +31,7 @@ const struct plot plots[] = {
 	{ "latency", "time in routers per step, or step times without it" },
 	{ "timeline", "devices, their communication, phases and steps over the run" },
 	{ "roofline", "arithmetic against memory traffic, under the device's limits" },
+	{ "flame", "where threads were on a processor, by stack" },
 	{ "sheet", "FLOPs, latency, experts per token and load by layer on one page" },
 	{ "dashboard", "steps, memory, kernels, API, experts and timeline on one page" },
 	{ NULL, NULL },
@@ -49,6 +50,7 @@ static const struct sheet sheets[] = {
 	{ 1200, 700, 1, 1, { plot_latency } },
 	{ 1200, 700, 1, 1, { plot_timeline } },
 	{ 1200, 700, 1, 1, { plot_roofline } },
+	{ 1200, 700, 1, 1, { plot_flame } },
 	{ 1600, 1000, 2, 2, { plot_flops, plot_latency, plot_k_histogram, plot_heatmap } },
 	{ 1920,
 	  1080,
@@ -64,7 +66,7 @@ static const struct section section_plots = {
 	.name = "plots",
 	.reads = READS(&subject_steps, &subject_routing, &subject_memory, &subject_device_memory,
 		       &subject_kernels, &subject_api_calls, &subject_timeline, &subject_efficiency,
-		       &subject_comm, &subject_coverage),
+		       &subject_comm, &subject_coverage, &subject_sampled_stacks),
 	.router_time = true,
 };
 

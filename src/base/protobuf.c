@@ -2,7 +2,7 @@
  *
  * Long messages; see protobuf.h.
  */
-#include "exports/perfetto/protobuf.h"
+#include "base/protobuf.h"
 
 uint8_t *proto_close_long(uint8_t *content, uint8_t *end)
 {

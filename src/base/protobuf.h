@@ -6,8 +6,8 @@
  * A message inside another is written after one byte for its length; what turns out longer than that
  * byte can say is moved.
  */
-#ifndef EXPORTS_PROTOBUF_H
-#define EXPORTS_PROTOBUF_H
+#ifndef BASE_PROTOBUF_H
+#define BASE_PROTOBUF_H
 
 #include <stddef.h>
 #include <stdint.h>
