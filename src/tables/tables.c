@@ -211,6 +211,14 @@ static void lose_shard(struct run *run, size_t s)
 	reader->finished = true;
 }
 
+/* By its name: readings.c gives it. */
+static bool is_of_machine(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	return strncmp(name ? name + 1 : path, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0;
+}
+
 static int add_shard(struct run *run, const char *path, struct err *err)
 {
 	struct run_shard *shards;
@@ -233,6 +241,7 @@ static int add_shard(struct run *run, const char *path, struct err *err)
 	shards[n].path = strdup(path);
 	if (!shards[n].path)
 		return err_sys(err, -ENOMEM, "%s: cannot load", path);
+	shards[n].of_machine = is_of_machine(path);
 	run->n_shards++;
 	return open_shard(run, n) < 0 ? err_sys(err, -ENOMEM, "%s: cannot load", path) : 0;
 }

@@ -39,6 +39,7 @@ static enum rule rule_of(unsigned int kind)
 		[RECORD_MEMORY] = RULE_BLOCKS,	 [RECORD_DEVICE_MEMORY] = RULE_BLOCKS,
 		[RECORD_COUNTER] = RULE_COUNTER, [RECORD_SAMPLE] = RULE_SAMPLE,
 		[RECORD_TOKEN] = RULE_TOKEN,	 [RECORD_ROUTED] = RULE_ROUTED,
+		[RECORD_HOST_SAMPLE] = RULE_LAST,
 	};
 
 	if (kind != RECORD_ROUTED && kind_desc(kind)->time_column < 0)

@@ -290,9 +290,11 @@ bool recording_end(struct recording *recording, const char *program)
 		run_index_timeline(recording->path, INDEX_MOST);
 	if (r < 0 || files.shards)
 		return r == 0;
-	say("nothing was recorded: no process of '%s' %sused CUDA or NVTX or reported to moescope "
-	    "as moescope.h says (run in %s); --stacks records where its threads are.",
-	    program, recording->some_ranks ? "with a rank of --ranks " : "", recording->name);
+	say("nothing was recorded%s: no process of '%s' %sused CUDA or NVTX or reported to moescope "
+	    "as moescope.h says (run in %s%s); --stacks records where its threads are.",
+	    files.machine ? " but the machine" : "", program,
+	    recording->some_ranks ? "with a rank of --ranks " : "", recording->name,
+	    files.machine ? "; next: moescope report" : "");
 	return false;
 }
 
