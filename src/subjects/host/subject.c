@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The machine under the program as a subject; see subject.h.
+ */
+#include "subjects/answers/subject.h"
+#include "subjects/host/host.h"
+
+static int compute_host(const struct material *m, void *answer)
+{
+	return host_analyze(m->run, answer);
+}
+
+SUBJECT_RELEASE(host)
+
+const struct subject subject_host = {
+	.id = SUBJECT_ID_host,
+	.name = "host",
+	.size = sizeof(struct host),
+	.length = 10,
+	.kinds = WANT(HOST_SAMPLE) | WANT(FACT),
+	.compute = compute_host,
+	.release = release_host,
+};
