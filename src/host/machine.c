@@ -28,14 +28,11 @@ static void cannot(struct readings *r, const char *what)
 	readings_fact(r, what, words);
 }
 
-/* The whole file, caller frees; NULL, and the run says so. */
-static char *read_whole(struct readings *r, const char *path)
+/* The whole file, until the next one is read; NULL, and the run says so. */
+static char *read_whole(const struct machine *m, struct readings *r, const char *path)
 {
-	char *text = malloc(TEXT_MOST);
-
-	if (text && small_file_text(path, text, TEXT_MOST) > 0)
-		return text;
-	free(text);
+	if (m->text && small_file_text(path, m->text, TEXT_MOST) > 0)
+		return m->text;
 	cannot(r, path);
 	return NULL;
 }
@@ -66,7 +63,7 @@ static void put_times(const struct machine *m, struct readings *r, const char *l
 
 static void look_at_processors(const struct machine *m, struct readings *r)
 {
-	char *text = read_whole(r, "/proc/stat"), *at = text, *line;
+	char *text = read_whole(m, r, "/proc/stat"), *at = text, *line;
 	int64_t number, cpus = 0;
 
 	if (!text)
@@ -81,13 +78,12 @@ static void look_at_processors(const struct machine *m, struct readings *r)
 		readings_put(r, HOST_MACHINE, "", HOST_RUNNABLE, number);
 	if (proc_number(at, "procs_blocked", &number))
 		readings_put(r, HOST_MACHINE, "", HOST_BLOCKED, number);
-	free(text);
 }
 
 /* x86 says it in one file; elsewhere each processor has its own. */
-static void look_at_clocks(struct readings *r)
+static void look_at_clocks(const struct machine *m, struct readings *r)
 {
-	char *text = read_whole(r, "/proc/cpuinfo"), *at = text, *line, name[16] = "", path[96];
+	char *text = read_whole(m, r, "/proc/cpuinfo"), *at = text, *line, name[16] = "", path[96];
 	bool found = false;
 	int64_t khz;
 
@@ -104,7 +100,6 @@ static void look_at_clocks(struct readings *r)
 		readings_put(r, HOST_PROCESSOR, name, HOST_KHZ,
 			     (int64_t)(strtod(value + 1, NULL) * 1000));
 	}
-	free(text);
 	for (int i = 0; !found && i < 4096; i++) {
 		snprintf(path, sizeof(path),
 			 "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i);
@@ -202,10 +197,10 @@ static bool is_disk(const char *name)
 }
 
 /* "MAJOR MINOR NAME READS MERGED SECTORS MS WRITES MERGED SECTORS MS IN_FLIGHT BUSY_MS ..." */
-static void look_at_disks(struct readings *r)
+static void look_at_disks(const struct machine *m, struct readings *r)
 {
 	enum { READ_SECTORS = 2, WRITTEN_SECTORS = 6, BUSY_MS = 9, NUMBERS };
-	char *text = read_whole(r, "/proc/diskstats"), *at = text, *line;
+	char *text = read_whole(m, r, "/proc/diskstats"), *at = text, *line;
 
 	while (text && (line = proc_line(&at))) {
 		char name[NAME_MOST];
@@ -221,14 +216,13 @@ static void look_at_disks(struct readings *r)
 		readings_put(r, HOST_DISK, name, HOST_WRITTEN_BYTES, n[WRITTEN_SECTORS] * SECTOR);
 		readings_put(r, HOST_DISK, name, HOST_BUSY_NS, n[BUSY_MS] * 1000000);
 	}
-	free(text);
 }
 
 /* "NAME: BYTES PACKETS 6 more, BYTES ..." */
-static void look_at_networks(struct readings *r, bool slow)
+static void look_at_networks(const struct machine *m, struct readings *r, bool slow)
 {
 	enum { RECEIVED = 0, SENT = 8, NUMBERS };
-	char *text = read_whole(r, "/proc/net/dev"), *at = text, *line;
+	char *text = read_whole(m, r, "/proc/net/dev"), *at = text, *line;
 
 	while (text && (line = proc_line(&at))) {
 		char *colon = strchr(line, ':'), *name = line + strspn(line, " "), path[128];
@@ -247,7 +241,6 @@ static void look_at_networks(struct readings *r, bool slow)
 			readings_put(r, HOST_NETWORK, name, HOST_LINK_BYTES_PER_S,
 				     megabits * 125000);
 	}
-	free(text);
 }
 
 /* ---- nodes of memory */
@@ -300,7 +293,8 @@ void machine_init(struct machine *m, struct readings *r)
 	struct node_fill fill = { .m = m };
 	char path[96], text[4096];
 
-	*m = (struct machine){ .tick_ns = INT64_C(1000000000) / sysconf(_SC_CLK_TCK) };
+	*m = (struct machine){ .tick_ns = INT64_C(1000000000) / sysconf(_SC_CLK_TCK),
+			       .text = malloc(TEXT_MOST) };
 	for (; m->nodes < MACHINE_NODES_MOST; m->nodes++) {
 		fill.node = m->nodes;
 		snprintf(path, sizeof(path), "/sys/devices/system/node/node%zu/cpulist", m->nodes);
@@ -315,6 +309,7 @@ void machine_init(struct machine *m, struct readings *r)
 void machine_release(struct machine *m)
 {
 	free(m->node_of);
+	free(m->text);
 }
 
 struct node_mask {
@@ -345,11 +340,11 @@ void machine_look(struct machine *m, struct readings *r, int64_t now_ns)
 	look_at_processors(m, r);
 	look_at_pressure(r);
 	look_at_memory(r);
-	look_at_disks(r);
-	look_at_networks(r, slow);
+	look_at_disks(m, r);
+	look_at_networks(m, r, slow);
 	if (!slow)
 		return;
 	m->slow_ns = now_ns;
-	look_at_clocks(r);
+	look_at_clocks(m, r);
 	look_at_nodes(m, r);
 }

@@ -15,6 +15,7 @@
 struct machine {
 	int64_t tick_ns;   /* of the kernel's clocks */
 	int64_t slow_ns;   /* when what changes slowly was read last; 0: never */
+	char *text;	   /* room for a file */
 	size_t nodes;	   /* of memory */
 	uint64_t *node_of; /* mask of nodes, by processor */
 	size_t n_node_of;

@@ -5,6 +5,7 @@
 #include "subjects/host/host.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,6 +256,7 @@ static void make_part(const struct maker *m, const struct host_thing *thing, str
 			       of_time);
 		p->steal_pct = scaled(grew(m, thing, HOST_STEAL_NS), of_time);
 		p->mhz = scaled(mean(m, thing, HOST_KHZ), 1e-3);
+		p->mhz.v = round(p->mhz.v);
 		break;
 	case HOST_DISK:
 		p->busy_pct = scaled(grew(m, thing, HOST_BUSY_NS), of_time);
@@ -389,20 +391,21 @@ static void make_time(const struct maker *m, struct host_time *t)
 static int make_times(const struct maker *m)
 {
 	struct host *host = m->host;
-	size_t n = host->looks > 1 ? host->looks - 1 : 0;
+	const int64_t *time_ns = m->readings->run->host_sample.time_ns;
+	struct host_series looks = m->machine->series[HOST_LOOKS];
+	struct maker part = *m;
 
-	if (n > TIMES_MOST)
-		n = TIMES_MOST;
-	host->times = calloc(n + 1, sizeof(*host->times));
+	host->times = calloc(TIMES_MOST + 1, sizeof(*host->times));
 	if (!host->times)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		struct maker part = *m;
-
-		part.from_ns = host->start_ns + host->elapsed_ns / (int64_t)n * (int64_t)i;
-		part.to_ns = i + 1 < n ? part.from_ns + host->elapsed_ns / (int64_t)n : m->to_ns;
-		if (part.to_ns > part.from_ns)
+	/* From look to look, not between: a count is known at looks alone. */
+	for (size_t i = 1; i < looks.n; i++) {
+		part.to_ns = time_ns[looks.rows[i]];
+		if (part.to_ns - part.from_ns < host->elapsed_ns / TIMES_MOST && i + 1 < looks.n)
+			continue;
+		if (host->n_times < TIMES_MOST && part.to_ns > part.from_ns)
 			make_time(&part, &host->times[host->n_times++]);
+		part.from_ns = part.to_ns;
 	}
 	return 0;
 }
