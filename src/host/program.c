@@ -18,9 +18,10 @@
 
 #define PROCESSES_MOST 256 /* of the program, at a time */
 #define THREADS_MOST 1024  /* of a process */
-#define STATES_EVERY 4	   /* looks: the state of a thread is dear, and threads are many */
+#define SWITCHES_EVERY 4   /* looks: these are dear, and threads are many */
 #define ACTIVE_SHARE 20	   /* a thread that ran for one of so many parts of a look is active */
 #define OTHER_SHARE 20	   /* likewise, of a processor, for a process of others to be told */
+#define GLANCES_MOST 8	   /* processes at a time */
 #define NAME_SIZE 32
 
 struct thread {
@@ -55,7 +56,8 @@ struct other_sum {
 
 struct program {
 	pid_t pid;
-	unsigned int turn;
+	unsigned int turn, seed;
+	size_t glanced; /* processes so far */
 	struct process *processes;
 	size_t n, capacity;
 	struct other *others; /* by pid */
@@ -70,7 +72,7 @@ struct program *program_new(pid_t pid)
 	struct program *p = calloc(1, sizeof(*p));
 
 	if (p)
-		p->pid = pid;
+		*p = (struct program){ .pid = pid, .seed = (unsigned int)pid };
 	return p;
 }
 
@@ -138,21 +140,15 @@ static bool read_times(pid_t pid, pid_t id, struct peer_times *ret)
 	return r == 0;
 }
 
-/* Its state, and how often it gave up its processor or had to. */
-static void look_at_state(struct process *process, struct thread *t)
+/* How often it gave up its processor or had to. */
+static void look_at_switches(struct process *process, struct thread *t)
 {
 	char path[64], text[4096];
-	const char *state;
 	int64_t number;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)process->pid, (int)t->id);
 	if (small_file_text(path, text, sizeof(text)) <= 0)
 		return;
-	state = proc_after(text, "State");
-	if (!state)
-		return;
-	process->looks++;
-	process->blocked_looks += *state == 'D';
 	if (proc_number(text, "voluntary_ctxt_switches", &number)) {
 		process->voluntary += number - t->voluntary;
 		t->voluntary = number;
@@ -189,8 +185,9 @@ static int64_t look_at_threads(struct process *process, struct readings *r, unsi
 			process->ready_ns += now.ready_ns - t->times.ready_ns;
 			t->times = now;
 		}
-		if (ids[i] == process->pid || (unsigned int)i % STATES_EVERY == turn % STATES_EVERY)
-			look_at_state(process, t);
+		if (ids[i] == process->pid ||
+		    (unsigned int)i % SWITCHES_EVERY == turn % SWITCHES_EVERY)
+			look_at_switches(process, t);
 	}
 	for (size_t i = process->n; i-- > 0;)
 		if (!process->threads[i].seen)
@@ -349,6 +346,32 @@ void program_look(struct program *p, const struct machine *m, struct readings *r
 		p->processes[i] = p->processes[--p->n];
 	}
 	p->turn++;
+}
+
+/* Its letter, or 0. */
+static char state_of(pid_t pid, pid_t id)
+{
+	char path[64], text[512], *close;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)id);
+	if (small_file_text(path, text, sizeof(text)) <= 0)
+		return 0;
+	close = strrchr(text, ')');
+	return close && close[1] ? close[2] : 0;
+}
+
+void program_glance(struct program *p)
+{
+	size_t n = p->n < GLANCES_MOST ? p->n : GLANCES_MOST;
+
+	for (size_t i = 0; i < n; i++) {
+		struct process *process = &p->processes[p->glanced++ % p->n];
+		size_t t = process->n ? (size_t)rand_r(&p->seed) % process->n : 0;
+		char state = process->n ? state_of(process->pid, process->threads[t].id) : 0;
+
+		process->looks += state != 0;
+		process->blocked_looks += state == 'D';
+	}
 }
 
 /* ---- others */

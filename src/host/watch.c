@@ -23,9 +23,11 @@
 #define FIRST_NS (50 * MS)
 #define OTHERS_NS (2000 * MS) /* from look to look at other processes, at least */
 #define OTHERS_FIRST_NS (500 * MS)
-#define SHARE 2000     /* of a processor for looks, and as much for those at others */
+#define SHARE 2500     /* of a processor for looks, and as much for those at others */
 #define LIMITS_EVERY 8 /* looks */
 #define WRITE_NS (1000 * MS)
+#define GLANCE_NS (25 * MS) /* from glance to glance, at least */
+#define GLANCE_SHARE 5000   /* of a processor for them */
 
 struct watch {
 	pthread_t thread;
@@ -78,13 +80,30 @@ static int64_t wait_of(const struct watch *w)
 	return wait_ns < LOOK_NS ? LOOK_NS : wait_ns > LOOK_MOST_NS ? LOOK_MOST_NS : wait_ns;
 }
 
+/* Until the next look, or the end. */
+static void glance(struct watch *w, int64_t until_ns)
+{
+	int64_t wait_ns = GLANCE_NS, left_ns;
+
+	while (!w->ends && (left_ns = until_ns - clock_monotonic_ns()) > 0) {
+		int64_t before_ns;
+
+		if (wake_wait(&w->wake, (int)((left_ns < wait_ns ? left_ns : wait_ns) / MS) + 1))
+			continue;
+		before_ns = clock_thread_cpu_ns();
+		program_glance(w->program);
+		wait_ns = (clock_thread_cpu_ns() - before_ns) * GLANCE_SHARE;
+		wait_ns = wait_ns < GLANCE_NS ? GLANCE_NS : wait_ns;
+	}
+}
+
 static void *watch_machine(void *arg)
 {
 	struct watch *w = arg;
 
 	while (!w->ends) {
 		look(w);
-		wake_wait(&w->wake, (int)(wait_of(w) / MS));
+		glance(w, clock_monotonic_ns() + wait_of(w));
 	}
 	look(w); /* up to the end */
 	return NULL;

@@ -13,12 +13,14 @@
 #include "base/cmp.h"
 
 #define TIMES_MOST 240
-#define GROWTH_BINS 10
+#define GLANCES_LEAST 10
+#define GROWTH_LOOKS 3 /* in the second half, at least */
+#define GROWTH_STEADY 0.8
 #define GROWTH_LEAST_BYTES 33554432.0 /* less is nobody's leak within a run */
 #define GROWTH_LEAST_SHARE 0.2	      /* of the peak, in the second half */
 #define GROWTH_LEAST_NS INT64_C(2000000000)
 #define TURN_LEAST 0.75 /* processors wanted while threads take turns */
-#define TURN_MOST 1.3
+#define TURN_MOST 1.2	/* used; and wanted, beside two threads */
 
 static const char not_read[] = "could not be read on that machine";
 static const char no_limit[] = "no limit";
@@ -112,26 +114,33 @@ static const char *process_name(const struct run *run, const struct host_thing *
 	return name;
 }
 
-/* Memory that grows to the end, not only while the program starts: absent unless in most parts of its life. */
+/* Memory that grows to the end, not only while the program starts: absent unless from most looks to the next. */
 static struct value steady_growth(const struct maker *m, const struct host_thing *thing,
 				  int64_t from_ns, int64_t to_ns, double peak)
 {
-	double at[GROWTH_BINS + 1] = { 0 }, late;
-	int grows = 0;
+	const int64_t *time_ns = m->readings->run->host_sample.time_ns;
+	struct host_series looks = thing->series[HOST_THREAD_LOOKS];
+	int64_t middle_ns = from_ns + (to_ns - from_ns) / 2;
+	double first, before, now = 0;
+	size_t n = 0, grows = 0;
 
 	if (to_ns - from_ns < GROWTH_LEAST_NS)
 		return value_absent("too short to tell");
-	for (int i = 0; i <= GROWTH_BINS; i++)
-		if (!host_at(m->readings, thing, HOST_RESIDENT_BYTES,
-			     from_ns + (to_ns - from_ns) / GROWTH_BINS * i, &at[i]))
-			return value_absent(not_read);
-	late = at[GROWTH_BINS] - at[GROWTH_BINS / 2];
-	for (int i = GROWTH_BINS / 2; i < GROWTH_BINS; i++)
-		grows += at[i + 1] > at[i];
-	if (grows < GROWTH_BINS / 2 - 1 || late < GROWTH_LEAST_BYTES ||
-	    late < GROWTH_LEAST_SHARE * peak)
+	if (!host_at(m->readings, thing, HOST_RESIDENT_BYTES, middle_ns, &first))
+		return value_absent(not_read);
+	before = first;
+	for (size_t i = 0; i < looks.n; i++) {
+		if (time_ns[looks.rows[i]] <= middle_ns)
+			continue;
+		host_at(m->readings, thing, HOST_RESIDENT_BYTES, time_ns[looks.rows[i]], &now);
+		grows += now > before;
+		n++;
+		before = now;
+	}
+	if (n < GROWTH_LOOKS || (double)grows < GROWTH_STEADY * (double)n ||
+	    now - first < GROWTH_LEAST_BYTES || now - first < GROWTH_LEAST_SHARE * peak)
 		return value_absent("it does not grow steadily");
-	return value_of(late * 2e9 / (double)(to_ns - from_ns));
+	return value_of((now - first) * 1e9 / (double)(to_ns - middle_ns));
 }
 
 /* Time in which several threads worked and together wanted no more than about one processor. */
@@ -145,15 +154,16 @@ static struct value turns(const struct maker *m, const struct host_thing *thing,
 		return value_absent(not_read);
 	for (size_t i = 1; i < looks.n; i++) {
 		int64_t from = t->time_ns[looks.rows[i - 1]], to = t->time_ns[looks.rows[i]];
-		double active, user, system, ready, wanted;
+		double active, user, system, ready, used, wanted;
 
 		if (!host_at(m->readings, thing, HOST_ACTIVE_THREADS, to, &active) || active < 2 ||
 		    !host_grew(m->readings, thing, HOST_USER_NS, from, to, &user) ||
 		    !host_grew(m->readings, thing, HOST_SYSTEM_NS, from, to, &system) ||
 		    !host_grew(m->readings, thing, HOST_READY_NS, from, to, &ready) || to <= from)
 			continue;
-		wanted = (user + system + ready) / (double)(to - from);
-		if (wanted >= TURN_LEAST && wanted <= TURN_MOST)
+		used = (user + system) / (double)(to - from);
+		wanted = used + ready / (double)(to - from);
+		if (used <= TURN_MOST && wanted >= TURN_LEAST && wanted <= TURN_MOST / 2 * active)
 			ns += (double)(to - from);
 	}
 	return value_of(100 * ns / (double)life_ns);
@@ -166,6 +176,7 @@ static void make_process(const struct maker *m, const struct host_thing *thing,
 	struct host_series looks = thing->series[HOST_THREAD_LOOKS];
 	struct value user = grew(m, thing, HOST_USER_NS), system = grew(m, thing, HOST_SYSTEM_NS);
 	struct value blocked = grew(m, thing, HOST_BLOCKED_LOOKS);
+	struct value looked = grew(m, thing, HOST_THREAD_LOOKS);
 	int64_t from_ns = looks.n ? run->host_sample.time_ns[looks.rows[0]] : m->from_ns;
 	int64_t to_ns = looks.n ? run->host_sample.time_ns[looks.rows[looks.n - 1]] : m->from_ns;
 	double first;
@@ -193,9 +204,10 @@ static void make_process(const struct maker *m, const struct host_thing *thing,
 		.memory_nodes = (uint64_t)last(m, thing, HOST_MEMORY_NODES).v,
 	};
 	p->cpus = p->life_ns > 0 ? (p->user_ns + p->system_ns) / (double)p->life_ns : 0;
-	p->blocked_threads = blocked.known && looks.n > 1
-				     ? value_of(blocked.v / (double)(looks.n - 1))
-				     : value_absent("too few looks");
+	p->blocked_threads =
+		blocked.known && looked.known && looked.v >= GLANCES_LEAST
+			? value_of(blocked.v / looked.v * mean(m, thing, HOST_THREADS).v)
+			: value_absent("too few looks");
 	p->turns_pct = turns(m, thing, p->life_ns);
 	p->growth_bytes_per_s = steady_growth(m, thing, from_ns, to_ns, p->peak_resident_bytes.v);
 	p->grew_bytes = value_absent(not_read);
