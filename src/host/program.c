@@ -22,6 +22,7 @@
 #define ACTIVE_SHARE 20	   /* a thread that ran for one of so many parts of a look is active */
 #define OTHER_SHARE 20	   /* likewise, of a processor, for a process of others to be told */
 #define GLANCES_MOST 8	   /* processes at a time */
+#define RESIDENT_SHARE 100 /* of its memory: less is no change */
 #define NAME_SIZE 32
 
 struct thread {
@@ -37,7 +38,7 @@ struct process {
 	char name[16]; /* its number */
 	struct thread *threads;
 	size_t n, capacity;
-	int64_t looked_ns;
+	int64_t looked_ns, resident_pages;
 	/* Sums over threads, also those that have ended. */
 	int64_t ready_ns, looks, blocked_looks, voluntary, involuntary;
 };
@@ -99,11 +100,10 @@ enum {
 	STAT_NUMBERS
 };
 
-static bool read_stat(pid_t pid, char *ret_name, int64_t *ret_numbers)
+static bool read_stat(const char *path, char *ret_name, char *ret_state, int64_t *ret_numbers)
 {
-	char path[32], text[1024], *open, *close;
+	char text[1024], *open, *close;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (small_file_text(path, text, sizeof(text)) <= 0)
 		return false;
 	open = strchr(text, '(');
@@ -112,7 +112,16 @@ static bool read_stat(pid_t pid, char *ret_name, int64_t *ret_numbers)
 		return false;
 	*close = '\0';
 	snprintf(ret_name, NAME_SIZE, "%s", open + 1);
+	*ret_state = close[2];
 	return proc_numbers(close + 3, ret_numbers, STAT_NUMBERS) == STAT_NUMBERS;
+}
+
+static bool read_process(pid_t pid, char *ret_name, int64_t *ret_numbers)
+{
+	char path[32], state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	return read_stat(path, ret_name, &state, ret_numbers);
 }
 
 /* ---- a process of the program */
@@ -207,6 +216,17 @@ static void add_node(void *nodes, unsigned int node)
 		*(uint64_t *)nodes |= UINT64_C(1) << node;
 }
 
+/* Glances are many: what differs little from the last is left out. */
+static void put_resident(struct process *process, struct readings *r, int64_t pages)
+{
+	int64_t more = pages - process->resident_pages;
+
+	if (llabs(more) < process->resident_pages / RESIDENT_SHARE)
+		return;
+	process->resident_pages = pages;
+	put(process, r, HOST_RESIDENT_BYTES, pages * sysconf(_SC_PAGESIZE));
+}
+
 /* "Cpus_allowed_list", "Mems_allowed_list" and memory that was swapped out. */
 static void look_at_status(const struct process *process, const struct machine *m,
 			   struct readings *r)
@@ -275,7 +295,7 @@ static void look_at_process(struct program *p, struct process *process, const st
 	int64_t n[STAT_NUMBERS], active;
 	char name[NAME_SIZE], key[32];
 
-	if (!read_stat(process->pid, name, n))
+	if (!read_process(process->pid, name, n))
 		return;
 	snprintf(key, sizeof(key), "process %s", process->name);
 	readings_fact(r, key, name);
@@ -284,7 +304,7 @@ static void look_at_process(struct program *p, struct process *process, const st
 	put(process, r, HOST_MINOR_FAULTS, n[STAT_MINOR]);
 	put(process, r, HOST_MAJOR_FAULTS, n[STAT_MAJOR]);
 	put(process, r, HOST_THREADS, n[STAT_THREADS]);
-	put(process, r, HOST_RESIDENT_BYTES, n[STAT_RESIDENT] * sysconf(_SC_PAGESIZE));
+	put_resident(process, r, n[STAT_RESIDENT]);
 	active = look_at_threads(process, r, p->turn, now_ns - process->looked_ns);
 	if (process->looked_ns)
 		put(process, r, HOST_ACTIVE_THREADS, active);
@@ -348,29 +368,24 @@ void program_look(struct program *p, const struct machine *m, struct readings *r
 	p->turn++;
 }
 
-/* Its letter, or 0. */
-static char state_of(pid_t pid, pid_t id)
-{
-	char path[64], text[512], *close;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)id);
-	if (small_file_text(path, text, sizeof(text)) <= 0)
-		return 0;
-	close = strrchr(text, ')');
-	return close && close[1] ? close[2] : 0;
-}
-
-void program_glance(struct program *p)
+void program_glance(struct program *p, struct readings *r)
 {
 	size_t n = p->n < GLANCES_MOST ? p->n : GLANCES_MOST;
 
 	for (size_t i = 0; i < n; i++) {
 		struct process *process = &p->processes[p->glanced++ % p->n];
-		size_t t = process->n ? (size_t)rand_r(&p->seed) % process->n : 0;
-		char state = process->n ? state_of(process->pid, process->threads[t].id) : 0;
+		int64_t numbers[STAT_NUMBERS];
+		char path[64], name[NAME_SIZE], state;
 
-		process->looks += state != 0;
+		if (!process->n)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)process->pid,
+			 (int)process->threads[(size_t)rand_r(&p->seed) % process->n].id);
+		if (!read_stat(path, name, &state, numbers))
+			continue;
+		process->looks++;
 		process->blocked_looks += state == 'D';
+		put_resident(process, r, numbers[STAT_RESIDENT]);
 	}
 }
 
@@ -432,7 +447,7 @@ void program_look_at_others(struct program *p, const struct machine *m, struct r
 		struct other other;
 
 		if (!isdigit((unsigned char)entry->d_name[0]) || is_ours(p, pid) ||
-		    !read_stat(pid, name, numbers) ||
+		    !read_process(pid, name, numbers) ||
 		    array_grow(&now, &capacity, n + 1, sizeof(*now)) < 0)
 			continue;
 		other = (struct other){ pid,

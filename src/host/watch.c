@@ -91,7 +91,8 @@ static void glance(struct watch *w, int64_t until_ns)
 		if (wake_wait(&w->wake, (int)((left_ns < wait_ns ? left_ns : wait_ns) / MS) + 1))
 			continue;
 		before_ns = clock_thread_cpu_ns();
-		program_glance(w->program);
+		readings_at(w->readings, clock_monotonic_ns());
+		program_glance(w->program, w->readings);
 		wait_ns = (clock_thread_cpu_ns() - before_ns) * GLANCE_SHARE;
 		wait_ns = wait_ns < GLANCE_NS ? GLANCE_NS : wait_ns;
 	}

@@ -20,8 +20,8 @@
 #define NEIGHBOURS 0.25 /* processors */
 #define SWAP_BYTES_PER_S 1e6
 #define FAULTS_PER_S 50.0
-#define BLOCKED_THREADS 0.2
-#define DISK_BYTES_PER_S 1e5
+#define DISK_THREADS 0.1
+#define DISK_BYTES_PER_S 1e6
 #define LIMIT_PCT 90.0
 #define SOON_S 3600.0 /* out of memory within that is critical */
 #define TURNS_PCT 30.0
@@ -232,42 +232,57 @@ bool rule_host_swapping(const struct run *run, const struct answers *a, struct v
 	return true;
 }
 
-/* The process whose threads wait for a disk most. */
-static const struct host_process *most_blocked(const struct host *h)
+/* The process that moves most to and from disks. */
+static const struct host_process *most_moved(const struct host *h)
 {
 	const struct host_process *most = NULL;
 
-	for (size_t i = 0; i < h->n_processes; i++)
-		if (h->processes[i].blocked_threads.known &&
-		    (!most || h->processes[i].blocked_threads.v > most->blocked_threads.v))
-			most = &h->processes[i];
+	for (size_t i = 0; i < h->n_processes; i++) {
+		const struct host_process *p = &h->processes[i];
+
+		if (p->life_ns > 0 && (!most || p->read_bytes.v + p->written_bytes.v >
+							most->read_bytes.v + most->written_bytes.v))
+			most = p;
+	}
 	return most;
+}
+
+/* Threads of the program that wait for a disk, on average: those that looks have found, or, where the disks work
+ * for it above all, those that the kernel has counted. */
+static double waits_for_disk(const struct host *h, const struct host_process *p)
+{
+	double moved = p->read_bytes.v + p->written_bytes.v;
+	double found = p->blocked_threads.known ? p->blocked_threads.v : 0;
+
+	if (moved * 1e9 / (double)p->life_ns < DISK_BYTES_PER_S)
+		return 0;
+	if (h->io_pressure_pct.known && h->io_pressure_pct.v / 100 > found &&
+	    moved >= (h->disk_read_bytes.v + h->disk_written_bytes.v) / 2)
+		return h->io_pressure_pct.v / 100;
+	return found;
 }
 
 bool rule_host_disk_bound(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct host *h = answer_host(a);
-	const struct host_process *p = tells(h) ? most_blocked(h) : NULL;
-	double moved, share;
+	const struct host_process *p = tells(h) ? most_moved(h) : NULL;
+	double waits = p ? waits_for_disk(h, p) : 0;
 	bool reads;
 
 	(void)run;
-	if (!p || p->blocked_threads.v < BLOCKED_THREADS || p->life_ns <= 0)
-		return false;
-	moved = (p->read_bytes.v + p->written_bytes.v) * 1e9 / (double)p->life_ns;
-	if (moved < DISK_BYTES_PER_S)
+	if (waits < DISK_THREADS)
 		return false;
 	reads = p->read_bytes.v >= p->written_bytes.v;
-	share = p->blocked_threads.v > 1 ? 1 : p->blocked_threads.v;
 	TITLE(v, "the program waits for the disk: it %s %s a second", reads ? "reads" : "writes",
-	      format_bytes(moved).text);
-	rule_evidence(v, "blocked_threads", EVIDENCE_NUMBER, p->blocked_threads.v);
+	      format_bytes((p->read_bytes.v + p->written_bytes.v) * 1e9 / (double)p->life_ns).text);
+	if (p->blocked_threads.known)
+		rule_evidence(v, "blocked_threads", EVIDENCE_NUMBER, p->blocked_threads.v);
 	rule_evidence(v, "read_bytes", EVIDENCE_BYTES, p->read_bytes.v);
 	rule_evidence(v, "written_bytes", EVIDENCE_BYTES, p->written_bytes.v);
 	rule_evidence(v, "pid", EVIDENCE_COUNT, p->pid);
 	if (h->io_pressure_pct.known)
 		rule_evidence(v, "io_pressure_pct", EVIDENCE_PCT, h->io_pressure_pct.v);
-	rule_gain(v, 100 * share * (double)p->life_ns / (double)h->elapsed_ns,
+	rule_gain(v, 100 * waits * (double)p->life_ns / (double)h->elapsed_ns,
 		  "its data comes from memory, or while it works");
 	if (reads)
 		ADVICE(v,
@@ -473,19 +488,18 @@ bool rule_host_wrong_node(const struct run *run, const struct answers *a, struct
 bool rule_host_waiting(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct host *h = answer_host(a);
-	const struct host_process *blocked = tells(h) ? most_blocked(h) : NULL;
+	const struct host_process *p = tells(h) ? most_moved(h) : NULL;
 
-	(void)run;
-	if (!tells(h) || wanted(h) > IDLE_CPUS || is_throttled(h) || run->kernel.n ||
-	    (blocked && blocked->blocked_threads.v >= BLOCKED_THREADS))
+	if (!p || wanted(h) > IDLE_CPUS || is_throttled(h) || run->kernel.n ||
+	    waits_for_disk(h, p) >= DISK_THREADS)
 		return false;
 	v->severity = SEVERITY_NOTE;
 	TITLE(v, "the program mostly sleeps: it used %s of a processor and waited for none",
 	      format_pct(100 * h->program_cpus.v).text);
 	rule_evidence(v, "program_cpus", EVIDENCE_NUMBER, h->program_cpus.v);
 	rule_evidence(v, "ready_cpus", EVIDENCE_NUMBER, h->ready_cpus.v);
-	if (blocked)
-		rule_evidence(v, "blocked_threads", EVIDENCE_NUMBER, blocked->blocked_threads.v);
+	if (p->blocked_threads.known)
+		rule_evidence(v, "blocked_threads", EVIDENCE_NUMBER, p->blocked_threads.v);
 	v->gain_pct = value_absent("what it waits for is not on this machine's accounts");
 	ADVICE(v,
 	       "It waits for locks, timers, pipes or replies from elsewhere, not for processors, "

@@ -14,7 +14,8 @@
 
 #define TIMES_MOST 240
 #define GLANCES_LEAST 10
-#define GROWTH_LOOKS 3 /* in the second half, at least */
+#define GROWTH_READINGS 3 /* in the second half of its life, at least */
+#define GROWTH_REST 0.15  /* of its life: so long it may stay as it is at the end */
 #define GROWTH_STEADY 0.8
 #define GROWTH_LEAST_BYTES 33554432.0 /* less is nobody's leak within a run */
 #define GROWTH_LEAST_SHARE 0.2	      /* of the peak, in the second half */
@@ -114,30 +115,35 @@ static const char *process_name(const struct run *run, const struct host_thing *
 	return name;
 }
 
-/* Memory that grows to the end, not only while the program starts: absent unless from most looks to the next. */
+/* Memory that grows to the end, not only while the program starts: absent unless most readings are larger than
+ * the one before. */
 static struct value steady_growth(const struct maker *m, const struct host_thing *thing,
 				  int64_t from_ns, int64_t to_ns, double peak)
 {
-	const int64_t *time_ns = m->readings->run->host_sample.time_ns;
-	struct host_series looks = thing->series[HOST_THREAD_LOOKS];
-	int64_t middle_ns = from_ns + (to_ns - from_ns) / 2;
-	double first, before, now = 0;
+	const struct table_host_sample *t = &m->readings->run->host_sample;
+	struct host_series series = thing->series[HOST_RESIDENT_BYTES];
+	int64_t middle_ns = from_ns + (to_ns - from_ns) / 2, grew_ns = from_ns;
+	double first, now;
 	size_t n = 0, grows = 0;
 
 	if (to_ns - from_ns < GROWTH_LEAST_NS)
 		return value_absent("too short to tell");
 	if (!host_at(m->readings, thing, HOST_RESIDENT_BYTES, middle_ns, &first))
 		return value_absent(not_read);
-	before = first;
-	for (size_t i = 0; i < looks.n; i++) {
-		if (time_ns[looks.rows[i]] <= middle_ns)
+	now = first;
+	for (size_t i = 0; i < series.n; i++) {
+		uint32_t row = series.rows[i];
+		bool more = (double)t->value[row] > now;
+
+		if (t->time_ns[row] <= middle_ns)
 			continue;
-		host_at(m->readings, thing, HOST_RESIDENT_BYTES, time_ns[looks.rows[i]], &now);
-		grows += now > before;
 		n++;
-		before = now;
+		grows += more;
+		grew_ns = more ? t->time_ns[row] : grew_ns;
+		now = (double)t->value[row];
 	}
-	if (n < GROWTH_LOOKS || (double)grows < GROWTH_STEADY * (double)n ||
+	if (n < GROWTH_READINGS || (double)grows < GROWTH_STEADY * (double)n ||
+	    (double)(to_ns - grew_ns) > GROWTH_REST * (double)(to_ns - from_ns) ||
 	    now - first < GROWTH_LEAST_BYTES || now - first < GROWTH_LEAST_SHARE * peak)
 		return value_absent("it does not grow steadily");
 	return value_of((now - first) * 1e9 / (double)(to_ns - middle_ns));
