@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash_map.h"
@@ -56,14 +57,14 @@ int readings_open(struct readings **ret_readings, const char *run, pid_t program
 {
 	struct readings *r = calloc(1, sizeof(*r));
 	struct shard_origin origin = { .rank = rundir_rank_of(program),
-				       .pid = (uint32_t)program,
+				       .pid = (uint32_t)getpid(),
 				       .monotonic_ns = clock_monotonic_ns(),
 				       .realtime_ns = clock_realtime_ns() };
 	char *path = NULL;
 	int error = -ENOMEM;
 
 	boot_read(&origin.boot);
-	if (r && asprintf(&path, "%s/" RUNDIR_HOST "%d.mst", run, (int)program) < 0)
+	if (r && asprintf(&path, "%s/" RUNDIR_HOST "%d.mst", run, (int)getpid()) < 0)
 		path = NULL;
 	if (path)
 		error = shard_create_from(path, &origin, &r->writer, NULL);

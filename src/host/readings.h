@@ -16,7 +16,7 @@
 
 struct readings;
 
-/* The shard of the machine under a program. 0 or -errno with a sentence. */
+/* The shard of the machine under a program: it is this process's, which makes it. 0 or -errno with a sentence. */
 int readings_open(struct readings **ret_readings, const char *run, pid_t program, struct err *err);
 /* The moment that what follows was read at. */
 void readings_at(struct readings *r, int64_t now_ns);

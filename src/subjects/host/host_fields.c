@@ -136,7 +136,7 @@ static const struct field time_fields[] = {
 	  .meaning = "from all disks" },
 	{ "written_bytes_per_s", "written", UNIT_BYTES, OF(written_bytes_per_s),
 	  .meaning = "to all disks" },
-	{ "received_bytes_per_s", "received", UNIT_BYTES, OF(received_bytes_per_s),
+	{ "received_bytes_per_s", NULL, UNIT_BYTES, OF(received_bytes_per_s),
 	  .meaning = "by all networks" },
 	{ "sent_bytes_per_s", NULL, UNIT_BYTES, OF(sent_bytes_per_s),
 	  .meaning = "by all networks" },

@@ -90,7 +90,8 @@ int host_points_each(const struct run *run, int (*visit)(void *arg, const struct
 		snprintf(what, sizeof(what), "%.60s", metric);
 		if (grows(metric)) {
 			size_t before = curves.list[curve - 1].row;
-			double passed_ns = (double)t->time_ns[i] - (double)t->time_ns[before];
+			/* Not as doubles: of times since 1970 these have no nanoseconds. */
+			double passed_ns = (double)(t->time_ns[i] - t->time_ns[before]);
 			double more = (double)t->value[i] - (double)t->value[before];
 
 			point.value = passed_ns > 0 ? more / passed_ns * (is_time ? 1 : 1e9) : 0;

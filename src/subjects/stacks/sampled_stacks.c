@@ -337,6 +337,6 @@ size_t run_processes(const struct run *run)
 				is_of_threads(&run->shards[k]) != is_of_threads(&run->shards[i]);
 		n += !again;
 	}
-	/* Of a program that recorded nothing itself the machine's shard has its number. */
+	/* A program that recorded nothing itself is one all the same. */
 	return n || !run->n_shards ? n : 1;
 }
