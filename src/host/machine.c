@@ -5,6 +5,7 @@
 #include "host/machine.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,33 @@ static void take_processor(void *arg, unsigned int cpu)
 	m->node_of[cpu] |= UINT64_C(1) << fill->node;
 }
 
+/* Which node a GPU is at, by its UUID: its driver has a folder for each, named as on the bus. */
+static void tell_gpus(struct readings *r)
+{
+	DIR *dir = opendir("/proc/driver/nvidia/gpus");
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		char path[NAME_MAX + 64], text[2048], key[128], value[32];
+		const char *uuid;
+		int64_t node;
+
+		snprintf(path, sizeof(path), "/proc/driver/nvidia/gpus/%s/information",
+			 entry->d_name);
+		if (entry->d_name[0] == '.' || small_file_text(path, text, sizeof(text)) <= 0)
+			continue;
+		uuid = proc_after(text, "GPU UUID");
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", entry->d_name);
+		if (!uuid || !proc_file_number(path, &node) || node < 0)
+			continue;
+		snprintf(key, sizeof(key), "node of %.*s", (int)strcspn(uuid, " \t\n"), uuid);
+		snprintf(value, sizeof(value), "%d", (int)node);
+		readings_fact(r, key, value);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 void machine_init(struct machine *m, struct readings *r)
 {
 	struct node_fill fill = { .m = m };
@@ -304,6 +332,8 @@ void machine_init(struct machine *m, struct readings *r)
 	}
 	if (!m->nodes)
 		cannot(r, "/sys/devices/system/node");
+	else
+		tell_gpus(r);
 }
 
 void machine_release(struct machine *m)

@@ -18,6 +18,8 @@
 #include "trace/rundir.h"
 #include "trace/shard.h"
 
+#define FIRST_CHUNKS 4 /* of a shard: names, facts and what it is about */
+
 uint64_t loss_total(const struct loss *loss)
 {
 	uint64_t total = 0;
@@ -144,6 +146,17 @@ static int place_shard(struct run *run, size_t s)
 	return 0;
 }
 
+/* By its name, or, of a run that was imported, by what it begins with: such records are never among others. */
+static bool is_of_machine(const struct run_shard *shard)
+{
+	const char *name = strrchr(shard->path, '/');
+	bool found = strncmp(name ? name + 1 : shard->path, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0;
+
+	for (size_t i = 0; i < shard->reader->n_chunks && i < FIRST_CHUNKS && !found; i++)
+		found = shard->reader->chunks[i].header.kind == RECORD_HOST_SAMPLE;
+	return found;
+}
+
 static int describe_shard(struct run *run, size_t s)
 {
 	struct run_shard *shard = &run->shards[s];
@@ -154,6 +167,7 @@ static int describe_shard(struct run *run, size_t s)
 		return r;
 	shard->rank = reader->header.rank;
 	shard->pid = reader->header.pid;
+	shard->of_machine |= is_of_machine(shard);
 	shard->file_bytes = reader->file_bytes;
 	shard->trouble = reader->trouble;
 	shard->state = reader->alive				   ? SHARD_LIVE
@@ -211,14 +225,6 @@ static void lose_shard(struct run *run, size_t s)
 	reader->finished = true;
 }
 
-/* By its name: readings.c gives it. */
-static bool is_of_machine(const char *path)
-{
-	const char *name = strrchr(path, '/');
-
-	return strncmp(name ? name + 1 : path, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0;
-}
-
 static int add_shard(struct run *run, const char *path, struct err *err)
 {
 	struct run_shard *shards;
@@ -241,7 +247,6 @@ static int add_shard(struct run *run, const char *path, struct err *err)
 	shards[n].path = strdup(path);
 	if (!shards[n].path)
 		return err_sys(err, -ENOMEM, "%s: cannot load", path);
-	shards[n].of_machine = is_of_machine(path);
 	run->n_shards++;
 	return open_shard(run, n) < 0 ? err_sys(err, -ENOMEM, "%s: cannot load", path) : 0;
 }

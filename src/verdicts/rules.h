@@ -101,7 +101,7 @@
 	RULE("host-network-bound", host_network_bound, "host-parts.in_bytes_per_s",                \
 	     "a network is full", &subject_host)                                                   \
 	RULE("host-wrong-node", host_wrong_node, "host.cpu_nodes",                                 \
-	     "a process has its memory on another node", &subject_host)                            \
+	     "a process runs on another node than its memory or its GPU", &subject_host)           \
 	RULE("host-one-processor", host_one_processor, "host.cpus",                                \
 	     "the program computes on one processor", &subject_host)                               \
 	RULE("host-waiting", host_waiting, "host.life_ns",                                         \

@@ -5,6 +5,8 @@
  * Gains are of the program's time as a whole. What one rule explains another does not claim: a program that its
  * cgroup holds back waits for processors, too.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/format.h"
@@ -462,23 +464,58 @@ bool rule_host_network_bound(const struct run *run, const struct answers *a, str
 	return true;
 }
 
+/* The node that a device is at, as a mask; 0: nobody told. */
+static uint64_t node_of_device(const struct run *run, size_t device)
+{
+	char key[160];
+
+	snprintf(key, sizeof(key), "node of %.120s", run_string(run, run->device.uuid[device]));
+	for (size_t i = 0; i < run->fact.n; i++)
+		if (strcmp(run_string(run, run->fact.key[i]), key) == 0) {
+			unsigned long node = strtoul(run_string(run, run->fact.value[i]), NULL, 10);
+
+			return node < 64 ? UINT64_C(1) << node : 0;
+		}
+	return 0;
+}
+
+/* A device that the process uses, on a node where it may not run; 0: there is none. */
+static uint64_t far_device(const struct run *run, const struct host_process *p)
+{
+	for (size_t i = 0; i < run->device.n; i++) {
+		uint64_t node = run->shards[run->device.shard[i]].pid == p->pid
+					? node_of_device(run, i)
+					: 0;
+
+		if (node && p->cpu_nodes && !(node & p->cpu_nodes))
+			return node;
+	}
+	return 0;
+}
+
 bool rule_host_wrong_node(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct host *h = answer_host(a);
 
-	(void)run;
 	for (size_t i = 0; tells(h) && i < h->n_processes; i++) {
 		const struct host_process *p = &h->processes[i];
+		bool far_memory = p->cpu_nodes && p->memory_nodes &&
+				  !(p->cpu_nodes & p->memory_nodes);
+		uint64_t device = far_device(run, p);
 
-		if (!p->cpu_nodes || !p->memory_nodes || (p->cpu_nodes & p->memory_nodes))
+		if (!far_memory && !device)
 			continue;
 		v->severity = SEVERITY_WARNING;
-		TITLE(v, "process %u runs on one node and has its memory on another", p->pid);
+		TITLE(v, "process %u may only run on a node that %s", p->pid,
+		      far_memory ? "its memory is not on" : "its GPU is not at");
 		rule_evidence(v, "cpu_nodes", EVIDENCE_NUMBER, (double)p->cpu_nodes);
 		rule_evidence(v, "memory_nodes", EVIDENCE_NUMBER, (double)p->memory_nodes);
-		v->gain_pct = value_absent("it depends on how much memory it moves");
-		ADVICE(v, "Bind processors and memory to the same node: numactl --cpunodebind=N "
-			  "--membind=N, or the launcher's binding.");
+		if (device)
+			rule_evidence(v, "device_nodes", EVIDENCE_NUMBER, (double)device);
+		v->gain_pct = value_absent("it depends on how much it moves");
+		ADVICE(v,
+		       "Bind processors and memory to the node of the GPU: numactl --cpunodebind=N "
+		       "--membind=N, or the launcher's binding; 'nvidia-smi topo -m' shows which.");
 		return true;
 	}
 	return false;

@@ -17,7 +17,7 @@ const struct subject subject_host = {
 	.name = "host",
 	.size = sizeof(struct host),
 	.length = 10,
-	.kinds = WANT(HOST_SAMPLE) | WANT(FACT),
+	.kinds = WANT(HOST_SAMPLE) | WANT(FACT) | WANT(DEVICE),
 	.compute = compute_host,
 	.release = release_host,
 };
