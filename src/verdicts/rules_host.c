@@ -33,6 +33,12 @@
 #define IDLE_CPUS 0.2
 #define ONE_CPU 1.2
 
+static void host_gain(struct verdict *v, double gain_pct, const char *assumption)
+{
+	rule_gain(v, gain_pct, assumption);
+	v->gain_of = "the program's time";
+}
+
 static double seconds(const struct host *h)
 {
 	return (double)h->elapsed_ns / 1e9;
@@ -86,7 +92,7 @@ bool rule_host_throttled(const struct run *run, const struct answers *a, struct 
 	if (h->throttled_ns.known)
 		rule_evidence(v, "throttled_ns", EVIDENCE_NS, h->throttled_ns.v);
 	/* In a period in which it is held back, it has used up its quota before the end. */
-	rule_gain(v,
+	host_gain(v,
 		  h->throttled_ns.known && h->throttled_ns.v > 0
 			  ? 100 * h->throttled_ns.v / (h->throttled_ns.v + h->program_cpu_ns)
 			  : h->throttled_pct.v / 2,
@@ -111,7 +117,7 @@ bool rule_host_pinned(const struct run *run, const struct answers *a, struct ver
 	rule_evidence(v, "cpus", EVIDENCE_COUNT, h->cpus.v);
 	rule_evidence(v, "program_cpus", EVIDENCE_NUMBER, h->program_cpus.v);
 	rule_evidence(v, "ready_cpus", EVIDENCE_NUMBER, h->ready_cpus.v);
-	rule_gain(v, 100 * (1 - h->allowed_cpus.v / could),
+	host_gain(v, 100 * (1 - h->allowed_cpus.v / could),
 		  "the other processors are free and its threads work in parallel");
 	ADVICE(v, "Something has set its affinity: taskset, numactl, a launcher's binding "
 		  "(--cpu-bind, OMP_PROC_BIND), a cpuset, or the program itself. Give it as many "
@@ -153,7 +159,7 @@ bool rule_host_neighbours(const struct run *run, const struct answers *a, struct
 	rule_evidence(v, "program_cpus", EVIDENCE_NUMBER, h->program_cpus.v);
 	rule_evidence(v, "cpus", EVIDENCE_COUNT, h->cpus.v);
 	gain = h->ready_cpus.v < h->others_cpus.v ? h->ready_cpus.v : h->others_cpus.v;
-	rule_gain(v, 100 * gain / (wanted(h) > 1 ? wanted(h) : 1), "the others are gone");
+	host_gain(v, 100 * gain / (wanted(h) > 1 ? wanted(h) : 1), "the others are gone");
 	ADVICE(v,
 	       "End or move them ('moescope host --columns parts' names them), give this program "
 	       "processors of its own (taskset, cpuset), or lower their priority (nice).");
@@ -198,7 +204,7 @@ bool rule_host_stolen(const struct run *run, const struct answers *a, struct ver
 	rule_evidence(v, "steal_pct", EVIDENCE_PCT, h->steal_pct.v);
 	rule_evidence(v, "user_pct", EVIDENCE_PCT, h->user_pct.v);
 	rule_evidence(v, "system_pct", EVIDENCE_PCT, h->system_pct.v);
-	rule_gain(v, 100 * h->steal_pct.v / busy, "the machine has its processors for itself");
+	host_gain(v, 100 * h->steal_pct.v / busy, "the machine has its processors for itself");
 	ADVICE(v, "The host of this virtual machine is oversold: ask for dedicated processors, or "
 		  "move to another machine.");
 	return true;
@@ -224,7 +230,7 @@ bool rule_host_swapping(const struct run *run, const struct answers *a, struct v
 	rule_evidence(v, "least_available_bytes", EVIDENCE_BYTES, h->least_available_bytes.v);
 	if (h->memory_pressure_pct.known) {
 		rule_evidence(v, "memory_pressure_pct", EVIDENCE_PCT, h->memory_pressure_pct.v);
-		rule_gain(v, h->memory_pressure_pct.v, "everything fits into memory");
+		host_gain(v, h->memory_pressure_pct.v, "everything fits into memory");
 	}
 	if (v->severity > SEVERITY_WARNING || !h->memory_pressure_pct.known)
 		v->severity = SEVERITY_WARNING;
@@ -284,7 +290,7 @@ bool rule_host_disk_bound(const struct run *run, const struct answers *a, struct
 	rule_evidence(v, "pid", EVIDENCE_COUNT, p->pid);
 	if (h->io_pressure_pct.known)
 		rule_evidence(v, "io_pressure_pct", EVIDENCE_PCT, h->io_pressure_pct.v);
-	rule_gain(v, 100 * waits * (double)p->life_ns / (double)h->elapsed_ns,
+	host_gain(v, 100 * waits * (double)p->life_ns / (double)h->elapsed_ns,
 		  "its data comes from memory, or while it works");
 	if (reads)
 		ADVICE(v,
@@ -388,7 +394,7 @@ bool rule_host_one_at_a_time(const struct run *run, const struct answers *a, str
 	if (!p || is_throttled(h) || allowed(h) < 2)
 		return false;
 	parallel = p->threads.v - 1 < allowed(h) ? p->threads.v - 1 : allowed(h);
-	rule_gain(v, p->turns_pct.v * (1 - 1 / (parallel > 2 ? parallel : 2)),
+	host_gain(v, p->turns_pct.v * (1 - 1 / (parallel > 2 ? parallel : 2)),
 		  "these threads work in parallel");
 	TITLE(v,
 	      p->python ? "Python's lock (GIL): several threads of process %u work, one at a time"
@@ -441,7 +447,7 @@ bool rule_host_network_bound(const struct run *run, const struct answers *a, str
 		v->severity = SEVERITY_WARNING;
 		v->gain_pct = value_absent("it depends on how much could be sent while it works");
 	} else {
-		rule_gain(v,
+		host_gain(v,
 			  h->program_system_pct.v * h->program_cpus.v /
 				  (wanted(h) > 1 ? wanted(h) : 1),
 			  "its data goes through memory that its processes share");

@@ -175,6 +175,12 @@ static struct value turns(const struct maker *m, const struct host_thing *thing,
 	return value_of(100 * ns / (double)life_ns);
 }
 
+/* Files are not to be trusted: what is no mask is none. */
+static uint64_t mask(struct value value)
+{
+	return value.known && value.v > 0 && value.v < 9e18 ? (uint64_t)value.v : 0;
+}
+
 static void make_process(const struct maker *m, const struct host_thing *thing,
 			 struct host_process *p)
 {
@@ -206,8 +212,8 @@ static void make_process(const struct maker *m, const struct host_thing *thing,
 		.threads = extreme(m, thing, HOST_THREADS, 1),
 		.allowed_cpus = last(m, thing, HOST_ALLOWED_CPUS),
 		.python = last(m, thing, HOST_PYTHON).v > 0,
-		.cpu_nodes = (uint64_t)last(m, thing, HOST_CPU_NODES).v,
-		.memory_nodes = (uint64_t)last(m, thing, HOST_MEMORY_NODES).v,
+		.cpu_nodes = mask(last(m, thing, HOST_CPU_NODES)),
+		.memory_nodes = mask(last(m, thing, HOST_MEMORY_NODES)),
 	};
 	p->cpus = p->life_ns > 0 ? (p->user_ns + p->system_ns) / (double)p->life_ns : 0;
 	p->blocked_threads =

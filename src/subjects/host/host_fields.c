@@ -231,7 +231,8 @@ static const struct field total_fields[] = {
 	{ "program_system_pct", NULL, UNIT_PCT, OF(program_system_pct),
 	  .meaning = "of its time on a processor: in the kernel" },
 	{ "peak_resident_bytes", NULL, UNIT_BYTES, OF(peak_resident_bytes),
-	  .meaning = "memory of the program, at most" },
+	  .meaning = "memory of the program, at most: the sum of its processes, whose shared pages "
+		     "count in each" },
 	{ "program_read_bytes", NULL, UNIT_BYTES, OF(program_read_bytes),
 	  .meaning = "that the program read from disks" },
 	{ "program_written_bytes", NULL, UNIT_BYTES, OF(program_written_bytes),

@@ -26,37 +26,39 @@ static void tell_unread(const struct run *run, struct page *page)
 	}
 }
 
+/* At most as many columns as there are stretches of time. */
+static size_t heights_of(const struct host *host, size_t columns, unsigned int top, double most,
+			 size_t value_offset, unsigned char *ret_heights)
+{
+	size_t n = columns < host->n_times ? columns : host->n_times;
+
+	for (size_t c = 0; c < n; c++) {
+		const char *time = (const char *)&host->times[c * host->n_times / n];
+		struct value value = *(const struct value *)(time + value_offset);
+		double share = value.known && most > 0 ? value.v / most : 0;
+
+		share = share > 1 ? 1 : share > 0 ? share : 0;
+		ret_heights[c] = (unsigned char)(top * share + 0.5);
+	}
+	return n;
+}
+
 static size_t resident_heights(const struct series *series, size_t columns, unsigned int top,
 			       unsigned char *ret_heights)
 {
 	const struct host *host = series->of;
-	size_t n = columns < host->n_times ? columns : host->n_times;
 
-	for (size_t c = 0; c < n; c++) {
-		struct value bytes = host->times[c * host->n_times / n].resident_bytes;
-
-		ret_heights[c] =
-			(unsigned char)(bytes.known && host->peak_resident_bytes.v > 0
-						? top * bytes.v / host->peak_resident_bytes.v + 0.5
-						: 0);
-	}
-	return n;
+	return heights_of(host, columns, top, host->peak_resident_bytes.v,
+			  offsetof(struct host_time, resident_bytes), ret_heights);
 }
 
 static size_t cpu_heights(const struct series *series, size_t columns, unsigned int top,
 			  unsigned char *ret_heights)
 {
 	const struct host *host = series->of;
-	size_t n = columns < host->n_times ? columns : host->n_times;
-	double most = host->cpus.known && host->cpus.v > 0 ? host->cpus.v : 1;
 
-	for (size_t c = 0; c < n; c++) {
-		struct value cpus = host->times[c * host->n_times / n].program_cpus;
-		double height = cpus.known ? top * cpus.v / most + 0.5 : 0;
-
-		ret_heights[c] = (unsigned char)(height > top ? top : height);
-	}
-	return n;
+	return heights_of(host, columns, top, host->cpus.v,
+			  offsetof(struct host_time, program_cpus), ret_heights);
 }
 
 static void over_time(const struct scene *scene, const struct host *host, struct page *page)
