@@ -3,6 +3,7 @@
  * The fields of the machine under the program; see fields.h.
  */
 #include "subjects/host/host.h"
+#include "subjects/host/host_phases.h"
 
 #include "subjects/shared/fields.h"
 
@@ -147,6 +148,34 @@ const struct field_set host_times_fields = {
 	.rows = { { ITEMS(struct host, times, n_times) } },
 	.levels = 1,
 	.meaning = "stretch of time",
+};
+
+/* ---- by phase */
+
+#undef OF
+#define OF(member) MEMBER(struct host_phase, member)
+
+static const struct field phase_fields[] = {
+	{ "name", "range", UNIT_TEXT, MEMBER_AS(FIELD_STRING, struct host_phase, name),
+	  .flexible = true, .meaning = "of outermost ranges" },
+	{ "count", "count", UNIT_INT, OF(count), .meaning = "how often", .metric = NO_METRIC },
+	{ "time_ns", "time", UNIT_NS, OF(time_ns), .meaning = "in all", .metric = NO_METRIC },
+	{ "grew_bytes", "grew", UNIT_BYTES, OF(grew_bytes),
+	  .meaning = "memory of the process that came meanwhile, less what went; estimated from "
+		     "readings before and after" },
+	{ "peak_bytes", "at most", UNIT_BYTES, OF(peak_bytes),
+	  .meaning = "memory of the process at the begin or end of one", .metric = NO_METRIC },
+	{ "minor_faults", "minor faults", UNIT_COUNT, OF(minor_faults),
+	  .meaning = "page faults that memory answered, likewise" },
+	{ "major_faults", "major faults", UNIT_COUNT, OF(major_faults),
+	  .meaning = "page faults that a disk answered, likewise" },
+};
+
+const struct field_set host_phases_fields = {
+	FIELDS(phase_fields),
+	.rows = { { ITEMS(struct host_phases, rows, n) } },
+	.levels = 1,
+	.meaning = "outermost ranges of one name",
 };
 
 /* ---- total */

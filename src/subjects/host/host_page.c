@@ -8,6 +8,7 @@
 
 #include "base/text/format.h"
 #include "subjects/host/host.h"
+#include "subjects/host/host_phases.h"
 #include "subjects/pages/pages.h"
 
 #define TOP_PROCESSES 4
@@ -224,17 +225,17 @@ void host_report(const struct scene *scene, struct page *page)
 	}
 }
 
-static const char *const columns_choices[] = { "processes", "parts", "times", NULL };
+static const char *const columns_choices[] = { "processes", "parts", "times", "phases", NULL };
 /* In the order of columns_choices. */
 static const struct section *const columns_tables[] = { &section_host, &section_host_parts,
-							&section_host_times };
+							&section_host_times, &section_host_phases };
 static const struct question_parameter columns = {
 	.name = "columns",
 	.kind = ASK_TABLE,
 	.metavar = "WHAT",
 	.choices = columns_choices,
 	.help = "one row per process of the program (processes), per processor, disk, network, node "
-		"of memory and program of others (parts), or per stretch of time (times)",
+		"of memory and program of others (parts), per stretch of time (times), or per name of outermost ranges, with the memory that came in them (phases)",
 	.default_text = "processes",
 };
 
@@ -282,4 +283,21 @@ const struct section section_host_times = {
 	.rows = &host_times_fields,
 	.total = &host_total,
 	.page = table_page,
+};
+
+static void phases_page(const struct scene *scene, const struct grid *grid, struct page *page)
+{
+	if (grid->n)
+		page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
+	else
+		page_words(page, 2, 4, "no process of this run has both ranges and readings");
+}
+
+const struct section section_host_phases = {
+	.name = "host-phases",
+	.sql = "host_phases",
+	.reads = READS(&subject_host_phases),
+	.subject = &subject_host_phases,
+	.rows = &host_phases_fields,
+	.page = phases_page,
 };

@@ -4,6 +4,7 @@
  */
 #include "subjects/answers/subject.h"
 #include "subjects/host/host.h"
+#include "subjects/host/host_phases.h"
 
 static int compute_host(const struct material *m, void *answer)
 {
@@ -20,4 +21,21 @@ const struct subject subject_host = {
 	.kinds = WANT(HOST_SAMPLE) | WANT(FACT) | WANT(DEVICE),
 	.compute = compute_host,
 	.release = release_host,
+};
+
+static int compute_host_phases(const struct material *m, void *answer)
+{
+	return host_phases_analyze(m->run, answer);
+}
+
+SUBJECT_RELEASE(host_phases)
+
+const struct subject subject_host_phases = {
+	.id = SUBJECT_ID_host_phases,
+	.name = "host_phases",
+	.size = sizeof(struct host_phases),
+	.length = 10,
+	.kinds = WANT(HOST_SAMPLE) | WANT(RANGE),
+	.compute = compute_host_phases,
+	.release = release_host_phases,
 };
