@@ -38,7 +38,9 @@ struct process {
 	char name[16]; /* its number */
 	struct thread *threads;
 	size_t n, capacity;
-	int64_t looked_ns, resident_pages;
+	int64_t looked_ns;
+	int64_t resident_pages, resident_ns,
+		resident_seen_ns; /* as written, when, and last seen so */
 	/* Sums over threads, also those that have ended. */
 	int64_t ready_ns, looks, blocked_looks, voluntary, involuntary;
 };
@@ -216,15 +218,23 @@ static void add_node(void *nodes, unsigned int node)
 		*(uint64_t *)nodes |= UINT64_C(1) << node;
 }
 
-/* Glances are many: what differs little from the last is left out. */
-static void put_resident(struct process *process, struct readings *r, int64_t pages)
+/* Glances are many: what differs little from the last is left out, but not when it was seen last. */
+static void put_resident(struct process *process, struct readings *r, int64_t pages, int64_t now_ns)
 {
-	int64_t more = pages - process->resident_pages;
+	int64_t more = pages - process->resident_pages, page = sysconf(_SC_PAGESIZE);
 
-	if (llabs(more) < process->resident_pages / RESIDENT_SHARE)
+	if (!pages)
+		return; /* it has ended, and nobody has asked how */
+	if (process->resident_ns && llabs(more) <= process->resident_pages / RESIDENT_SHARE) {
+		process->resident_seen_ns = now_ns;
 		return;
+	}
+	if (process->resident_seen_ns > process->resident_ns)
+		readings_held(r, HOST_PROCESS, process->name, HOST_RESIDENT_BYTES,
+			      process->resident_pages * page, process->resident_seen_ns);
 	process->resident_pages = pages;
-	put(process, r, HOST_RESIDENT_BYTES, pages * sysconf(_SC_PAGESIZE));
+	process->resident_ns = process->resident_seen_ns = now_ns;
+	put(process, r, HOST_RESIDENT_BYTES, pages * page);
 }
 
 /* "Cpus_allowed_list", "Mems_allowed_list" and memory that was swapped out. */
@@ -304,7 +314,7 @@ static void look_at_process(struct program *p, struct process *process, const st
 	put(process, r, HOST_MINOR_FAULTS, n[STAT_MINOR]);
 	put(process, r, HOST_MAJOR_FAULTS, n[STAT_MAJOR]);
 	put(process, r, HOST_THREADS, n[STAT_THREADS]);
-	put_resident(process, r, n[STAT_RESIDENT]);
+	put_resident(process, r, n[STAT_RESIDENT], now_ns);
 	active = look_at_threads(process, r, p->turn, now_ns - process->looked_ns);
 	if (process->looked_ns)
 		put(process, r, HOST_ACTIVE_THREADS, active);
@@ -368,7 +378,7 @@ void program_look(struct program *p, const struct machine *m, struct readings *r
 	p->turn++;
 }
 
-void program_glance(struct program *p, struct readings *r)
+void program_glance(struct program *p, struct readings *r, int64_t now_ns)
 {
 	size_t n = p->n < GLANCES_MOST ? p->n : GLANCES_MOST;
 
@@ -385,7 +395,7 @@ void program_glance(struct program *p, struct readings *r)
 			continue;
 		process->looks++;
 		process->blocked_looks += state == 'D';
-		put_resident(process, r, numbers[STAT_RESIDENT]);
+		put_resident(process, r, numbers[STAT_RESIDENT], now_ns);
 	}
 }
 

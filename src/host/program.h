@@ -18,7 +18,7 @@ void program_free(struct program *p);
 void program_look(struct program *p, const struct machine *m, struct readings *r, int64_t now_ns);
 /* What a thread of each process does just now, any of them: so how many wait for a disk is known from few
  * looks, however many there are; and how much memory the process has. Cheap. */
-void program_glance(struct program *p, struct readings *r);
+void program_glance(struct program *p, struct readings *r, int64_t now_ns);
 /* At all other processes; dear where there are many. */
 void program_look_at_others(struct program *p, const struct machine *m, struct readings *r,
 			    int64_t now_ns);

@@ -141,6 +141,18 @@ void readings_put(struct readings *r, enum host_place place, const char *name,
 		append(r, RECORD_HOST_SAMPLE, &row);
 }
 
+void readings_held(struct readings *r, enum host_place place, const char *name,
+		   enum host_metric metric, int64_t value, int64_t until_ns)
+{
+	struct row_host_sample row = { .time_ns = until_ns,
+				       .place = (uint8_t)place,
+				       .name = name_id(r, name),
+				       .metric = name_id(r, metric_names[metric]),
+				       .value = value };
+
+	append(r, RECORD_HOST_SAMPLE, &row);
+}
+
 void readings_fact(struct readings *r, const char *key, const char *value)
 {
 	struct row_fact row = { .key = name_id(r, key), .value = name_id(r, value) };

@@ -23,6 +23,9 @@ void readings_at(struct readings *r, int64_t now_ns);
 /* name: "" for the machine. */
 void readings_put(struct readings *r, enum host_place place, const char *name,
 		  enum host_metric metric, int64_t value);
+/* The last value, which still held at that time: for what is read often and changes at once after long. */
+void readings_held(struct readings *r, enum host_place place, const char *name,
+		   enum host_metric metric, int64_t value, int64_t until_ns);
 /* What cannot be read, and what things are called: said once for the same key and value. */
 void readings_fact(struct readings *r, const char *key, const char *value);
 /* To the file. The first trouble is kept for readings_close. */

@@ -23,9 +23,9 @@
 #define FIRST_NS (50 * MS)
 #define OTHERS_NS (2000 * MS) /* from look to look at other processes, at least */
 #define OTHERS_FIRST_NS (500 * MS)
-#define SHARE 2500     /* of a processor for looks, and as much for those at others */
+#define SHARE 3000     /* of a processor for looks, and as much for those at others */
 #define LIMITS_EVERY 8 /* looks */
-#define WRITE_NS (1000 * MS)
+#define WRITE_NS (2000 * MS)
 #define GLANCE_NS (25 * MS) /* from glance to glance, at least */
 #define GLANCE_SHARE 5000   /* of a processor for them */
 
@@ -42,9 +42,22 @@ struct watch {
 	int64_t others_ns, others_wait_ns, written_ns;
 };
 
+/* Others are as many as they are: how often they are looked at is told apart. */
+static void look_at_others(struct watch *w, int64_t now_ns)
+{
+	int64_t cost_ns = clock_thread_cpu_ns();
+
+	program_look_at_others(w->program, &w->machine, w->readings, now_ns);
+	cost_ns = (clock_thread_cpu_ns() - cost_ns) * SHARE;
+	w->others_wait_ns = !w->others_ns	  ? OTHERS_FIRST_NS
+			    : cost_ns > OTHERS_NS ? cost_ns
+						  : OTHERS_NS;
+	w->others_ns = now_ns;
+}
+
 static void look(struct watch *w)
 {
-	int64_t now_ns = clock_monotonic_ns(), before_ns = clock_thread_cpu_ns(), cost_ns;
+	int64_t now_ns = clock_monotonic_ns(), cost_ns = clock_thread_cpu_ns();
 
 	readings_at(w->readings, now_ns);
 	if (w->looks % LIMITS_EVERY == 0)
@@ -53,22 +66,15 @@ static void look(struct watch *w)
 	program_look(w->program, &w->machine, w->readings, now_ns);
 	machine_look(&w->machine, w->readings, now_ns);
 	limits_look(&w->limits, w->readings);
-	cost_ns = clock_thread_cpu_ns() - before_ns;
-	w->cost_ns = w->looks == 1 ? cost_ns : (3 * w->cost_ns + cost_ns) / 4;
-	if (now_ns - w->others_ns >= w->others_wait_ns) {
-		before_ns = clock_thread_cpu_ns();
-		program_look_at_others(w->program, &w->machine, w->readings, now_ns);
-		cost_ns = (clock_thread_cpu_ns() - before_ns) * SHARE;
-		w->others_wait_ns = !w->others_ns	  ? OTHERS_FIRST_NS
-				    : cost_ns > OTHERS_NS ? cost_ns
-							  : OTHERS_NS;
-		w->others_ns = now_ns;
-	}
 	readings_put(w->readings, HOST_MACHINE, "", HOST_OWN_NS, clock_thread_cpu_ns());
 	if (now_ns - w->written_ns >= WRITE_NS) {
 		w->written_ns = now_ns;
 		readings_write(w->readings);
 	}
+	cost_ns = clock_thread_cpu_ns() - cost_ns;
+	w->cost_ns = w->looks == 1 ? cost_ns : (3 * w->cost_ns + cost_ns) / 4;
+	if (now_ns - w->others_ns >= w->others_wait_ns)
+		look_at_others(w, now_ns);
 }
 
 static int64_t wait_of(const struct watch *w)
@@ -86,13 +92,14 @@ static void glance(struct watch *w, int64_t until_ns)
 	int64_t wait_ns = GLANCE_NS, left_ns;
 
 	while (!w->ends && (left_ns = until_ns - clock_monotonic_ns()) > 0) {
-		int64_t before_ns;
+		int64_t before_ns, now_ns;
 
 		if (wake_wait(&w->wake, (int)((left_ns < wait_ns ? left_ns : wait_ns) / MS) + 1))
 			continue;
 		before_ns = clock_thread_cpu_ns();
-		readings_at(w->readings, clock_monotonic_ns());
-		program_glance(w->program, w->readings);
+		now_ns = clock_monotonic_ns();
+		readings_at(w->readings, now_ns);
+		program_glance(w->program, w->readings, now_ns);
 		wait_ns = (clock_thread_cpu_ns() - before_ns) * GLANCE_SHARE;
 		wait_ns = wait_ns < GLANCE_NS ? GLANCE_NS : wait_ns;
 	}

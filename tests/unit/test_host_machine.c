@@ -14,6 +14,7 @@
 
 #include "judge.h"
 #include "subjects/host/host.h"
+#include "subjects/host/host_phases.h"
 #include "subjects/host/host_points.h"
 
 #define SECOND INT64_C(1000000000)
@@ -299,6 +300,35 @@ static void curves(void **state)
 	fake_run_free(run);
 }
 
+/* Two ranges of half a second in turn; memory comes in the first of them alone. */
+static void phases(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t load = fake_site(run, "load", -1, -1, 0), work = fake_site(run, "work", -1, -1, 0);
+	struct host_phases phases;
+
+	(void)state;
+	fake_span(run, 0, 10 * SECOND);
+	run->shards[0].pid = 77;
+	for (int i = 0; i < LOOKS; i++) {
+		put(run, i, HOST_PROCESS, "77", HOST_THREAD_LOOKS, i);
+		/* Written only where it changes, as the watch does. */
+		if (i % 2 || !i)
+			put(run, i, HOST_PROCESS, "77", HOST_RESIDENT_BYTES, 1e6 * (i + 1) / 2);
+		fake_range(run, i % 2 ? work : load, i * SECOND / 2, (i + 1) * SECOND / 2, 1, 0);
+		fake_range(run, work, i * SECOND / 2, (i + 1) * SECOND / 2, 1, 1); /* inside */
+	}
+	assert_int_equal(host_phases_analyze(run, &phases), 0);
+	assert_int_equal(phases.n, 2);
+	assert_string_equal(run_string(run, phases.rows[0].name), "load");
+	assert_int_equal(phases.rows[0].count, 11);
+	assert_float_equal(phases.rows[0].grew_bytes, 9.5e6, 1);
+	assert_float_equal(phases.rows[1].grew_bytes, 0, 1);
+	assert_false(phases.rows[0].minor_faults.known);
+	host_phases_release(&phases);
+	fake_run_free(run);
+}
+
 static void hostile(void **state)
 {
 	static const int64_t values[] = { INT64_MIN, INT64_MAX, -1, 0, 1 };
@@ -351,7 +381,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures), cmocka_unit_test(beginnings), cmocka_unit_test(verdicts),
 		cmocka_unit_test(silence), cmocka_unit_test(far_gpu),	 cmocka_unit_test(curves),
-		cmocka_unit_test(hostile), cmocka_unit_test(nothing),
+		cmocka_unit_test(hostile), cmocka_unit_test(phases),	 cmocka_unit_test(nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

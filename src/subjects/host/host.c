@@ -115,38 +115,38 @@ static const char *process_name(const struct run *run, const struct host_thing *
 	return name;
 }
 
-/* Memory that grows to the end, not only while the program starts: absent unless most readings are larger than
- * the one before. */
+/* Memory that grows to the end, not only while the program starts: absent unless most readings up to the peak
+ * are larger than the one before. What comes after the peak is the process ending. */
 static struct value steady_growth(const struct maker *m, const struct host_thing *thing,
 				  int64_t from_ns, int64_t to_ns, double peak)
 {
 	const struct table_host_sample *t = &m->readings->run->host_sample;
 	struct host_series series = thing->series[HOST_RESIDENT_BYTES];
-	int64_t middle_ns = from_ns + (to_ns - from_ns) / 2, grew_ns = from_ns;
-	double first, now;
+	int64_t middle_ns = from_ns + (to_ns - from_ns) / 2, peak_ns = from_ns;
+	double first, before;
 	size_t n = 0, grows = 0;
 
 	if (to_ns - from_ns < GROWTH_LEAST_NS)
 		return value_absent("too short to tell");
 	if (!host_at(m->readings, thing, HOST_RESIDENT_BYTES, middle_ns, &first))
 		return value_absent(not_read);
-	now = first;
-	for (size_t i = 0; i < series.n; i++) {
-		uint32_t row = series.rows[i];
-		bool more = (double)t->value[row] > now;
+	before = first;
+	for (size_t i = 0; i < series.n && before < peak; i++) {
+		double now = (double)t->value[series.rows[i]];
 
-		if (t->time_ns[row] <= middle_ns)
+		peak_ns = t->time_ns[series.rows[i]];
+		/* The same again says only when it was seen so. */
+		if (peak_ns <= middle_ns || now == before)
 			continue;
 		n++;
-		grows += more;
-		grew_ns = more ? t->time_ns[row] : grew_ns;
-		now = (double)t->value[row];
+		grows += now > before;
+		before = now;
 	}
 	if (n < GROWTH_READINGS || (double)grows < GROWTH_STEADY * (double)n ||
-	    (double)(to_ns - grew_ns) > GROWTH_REST * (double)(to_ns - from_ns) ||
-	    now - first < GROWTH_LEAST_BYTES || now - first < GROWTH_LEAST_SHARE * peak)
+	    (double)(to_ns - peak_ns) > GROWTH_REST * (double)(to_ns - from_ns) ||
+	    peak - first < GROWTH_LEAST_BYTES || peak - first < GROWTH_LEAST_SHARE * peak)
 		return value_absent("it does not grow steadily");
-	return value_of((now - first) * 1e9 / (double)(to_ns - middle_ns));
+	return value_of((peak - first) * 1e9 / (double)(peak_ns - middle_ns));
 }
 
 /* Time in which several threads worked and together wanted no more than about one processor. */

@@ -178,6 +178,13 @@ const struct field_set host_phases_fields = {
 	.meaning = "outermost ranges of one name",
 };
 
+static const struct field phase_total_fields[] = {
+	{ "names", NULL, UNIT_INT, MEMBER(struct host_phases, n), .meaning = "names of ranges",
+	  .metric = NO_METRIC },
+};
+
+const struct field_set host_phases_total = { FIELDS(phase_total_fields) };
+
 /* ---- total */
 
 static const char *missing(const struct field_row *at)

@@ -299,5 +299,6 @@ const struct section section_host_phases = {
 	.reads = READS(&subject_host_phases),
 	.subject = &subject_host_phases,
 	.rows = &host_phases_fields,
+	.total = &host_phases_total,
 	.page = phases_page,
 };

@@ -33,6 +33,25 @@ static const struct host_thing *process_of(const struct host_readings *readings,
 	return NULL;
 }
 
+/* The look at a process before a time: what has no reading there was as it had been. */
+static int64_t last_look(const struct host_readings *readings, const struct host_thing *thing,
+			 int64_t before_ns)
+{
+	const int64_t *time_ns = readings->run->host_sample.time_ns;
+	struct host_series looks = thing->series[HOST_THREAD_LOOKS];
+	size_t low = 0, high = looks.n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (time_ns[looks.rows[middle]] < before_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? time_ns[looks.rows[low - 1]] : INT64_MIN;
+}
+
 /* Between two readings: evenly from one to the other. */
 static bool between(const struct host_readings *readings, const struct host_thing *thing,
 		    enum host_metric metric, int64_t time_ns, double *ret_value)
@@ -57,10 +76,12 @@ static bool between(const struct host_readings *readings, const struct host_thin
 	*ret_value = before;
 	if (low == series.n)
 		return true;
-	from_ns = t->time_ns[series.rows[low - 1]];
+	from_ns = last_look(readings, thing, t->time_ns[series.rows[low]]);
+	if (from_ns < t->time_ns[series.rows[low - 1]])
+		from_ns = t->time_ns[series.rows[low - 1]];
 	to_ns = t->time_ns[series.rows[low]];
 	after = (double)t->value[series.rows[low]];
-	if (to_ns > from_ns)
+	if (time_ns > from_ns && to_ns > from_ns)
 		*ret_value += (after - before) * (double)(time_ns - from_ns) /
 			      (double)(to_ns - from_ns);
 	return true;

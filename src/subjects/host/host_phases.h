@@ -29,6 +29,6 @@ void host_phases_release(struct host_phases *phases);
 
 /* Its fields; see host_fields.c. */
 struct field_set;
-extern const struct field_set host_phases_fields;
+extern const struct field_set host_phases_fields, host_phases_total;
 
 #endif
