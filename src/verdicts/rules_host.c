@@ -68,7 +68,6 @@ static bool is_throttled(const struct host *h)
 static bool is_pinned(const struct host *h)
 {
 	return h->allowed_cpus.known && h->cpus.known && h->allowed_cpus.v < h->cpus.v &&
-	       h->program_cpus.v + NEIGHBOURS >= FULL * h->allowed_cpus.v &&
 	       wanted(h) > h->allowed_cpus.v * 1.1;
 }
 

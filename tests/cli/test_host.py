@@ -10,6 +10,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, test
 
 PROBLEMS = str(pathlib.Path(__file__).with_name("host_problems.py"))
 SECONDS = 4
+TRIES = 3
 CPUS = len(os.sched_getaffinity(0))
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # What other programs do to this one is true of any machine that others use.
@@ -54,14 +56,20 @@ def record(*command, before=()):
 
 
 def judge(name, wanted, *arguments, before=()):
-    """The first verdict on a program, but for those about others where others were there."""
-    others = record(python(), PROBLEMS, name, str(SECONDS), *map(str, arguments), before=before)
-    r = moescope("report", "a.mscope", "--json")
-    equal(r.status, 0, r)
-    verdicts = [v["id"] for v in json.loads(r.out)["verdicts"]]
-    told = [v for v in verdicts if v == wanted or others < 0.2 or v not in OF_OTHERS]
-    check(told and told[0] == wanted, f"wanted {wanted}, got {verdicts}",
-          f"others used {others:.2f} processors", moescope("host", "a.mscope").out)
+    """The first verdict on a program, but for those about others where others were there. Where they take most of
+    the machine the program's own trouble may not be what holds it up: then it is tried again."""
+    for _ in range(TRIES):
+        others = record(python(), PROBLEMS, name, str(SECONDS), *map(str, arguments), before=before)
+        r = moescope("report", "a.mscope", "--json")
+        equal(r.status, 0, r)
+        verdicts = [v["id"] for v in json.loads(r.out)["verdicts"]]
+        told = [v for v in verdicts if v == wanted or others < 0.2 or v not in OF_OTHERS]
+        if told and told[0] == wanted:
+            return
+        check(others > CPUS / 2, f"wanted {wanted}, got {verdicts}",
+              f"others used {others:.2f} processors", moescope("host", "a.mscope").out)
+        shutil.rmtree("a.mscope")
+    raise Skip(f"others used {others:.2f} of {CPUS} processors; the last verdicts were {verdicts}")
 
 
 @contextlib.contextmanager
