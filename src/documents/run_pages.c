@@ -65,8 +65,9 @@ static void trouble_shards(const struct scene *scene, struct page *page)
 
 		if (trouble == NO_TROUBLE || ++n[trouble] > PROCESSES_MOST)
 			continue;
-		page_trouble(page, "rank %u, process %u%s %s", shard->rank, shard->pid,
-			     trouble == NOT_READ ? ":" : "",
+		page_trouble(page, "rank %u, %s %u%s %s", shard->rank,
+			     shard->of_machine ? "the machine's readings by process" : "process",
+			     shard->pid, trouble == NOT_READ ? ":" : "",
 			     trouble == NOT_READ ? shard->trouble.message : words[trouble]);
 	}
 	for (int t = 0; t < SHARD_TROUBLES; t++)
