@@ -13,6 +13,7 @@
 #include "base/cmp.h"
 
 #define TIMES_MOST 240
+#define LEAST_NS INT64_C(100000000) /* the kernel counts in hundredths of a second */
 #define GLANCES_LEAST 10
 #define GROWTH_READINGS 3 /* in the second half of its life, at least */
 #define GROWTH_REST 0.15  /* of its life: so long it may stay as it is at the end */
@@ -555,8 +556,8 @@ static int make_host(struct maker *m)
 	m->from_ns = host->start_ns = t->time_ns[looks.rows[0]];
 	m->to_ns = t->time_ns[looks.rows[looks.n - 1]];
 	host->elapsed_ns = m->to_ns - m->from_ns;
-	if (host->elapsed_ns <= 0) {
-		host->missing = "the program ended before the machine was looked at twice";
+	if (host->elapsed_ns < LEAST_NS) {
+		host->missing = "the program was too short for readings of the machine";
 		return 0;
 	}
 	make_machine(m);
