@@ -532,7 +532,7 @@ bool rule_host_waiting(const struct run *run, const struct answers *a, struct ve
 	const struct host *h = answer_host(a);
 	const struct host_process *p = tells(h) ? most_moved(h) : NULL;
 
-	if (!p || wanted(h) > IDLE_CPUS || is_throttled(h) || run_rows(run, RECORD_KERNEL) ||
+	if (!p || wanted(h) > IDLE_CPUS || is_throttled(h) || run->kernel.n ||
 	    waits_for_disk(h, p) >= DISK_THREADS)
 		return false;
 	v->severity = SEVERITY_NOTE;
@@ -554,8 +554,8 @@ bool rule_host_one_processor(const struct run *run, const struct answers *a, str
 {
 	const struct host *h = answer_host(a);
 
-	if (!tells(h) || run_rows(run, RECORD_KERNEL) || is_throttled(h) || allowed(h) < 2 ||
-	    most_turns(h) || h->program_cpus.v < FULL || wanted(h) > ONE_CPU)
+	if (!tells(h) || run->kernel.n || is_throttled(h) || allowed(h) < 2 || most_turns(h) ||
+	    h->program_cpus.v < FULL || wanted(h) > ONE_CPU)
 		return false;
 	v->severity = SEVERITY_NOTE;
 	TITLE(v, "the program computes on one of %.0f processors", allowed(h));
