@@ -22,6 +22,7 @@
 #include "cmd/terminal/output.h"
 #include "host/peer.h"
 #include "host/sampler.h"
+#include "host/watch.h"
 #include "trace/run_lock.h"
 #include "trace/rundir.h"
 
@@ -150,6 +151,7 @@ static int look(int process, pid_t pid, const char *name, const struct values *v
 	struct rundir_end end = { 0 };
 	int64_t start_ns = clock_monotonic_ns();
 	struct sampler *sampler = NULL;
+	struct watch *watch = NULL;
 	struct err err = { "" };
 	char *path = NULL;
 	bool ended = false;
@@ -161,7 +163,11 @@ static int look(int process, pid_t pid, const char *name, const struct values *v
 	run_lock_take(path, &lock_fd);
 	r = sampler_start(&sampler, path, pid, (unsigned int)values->rate, &err);
 	if (r == 0) {
+		if (watch_start(&watch, path, pid, &err) < 0)
+			say("the machine is left out: %s", err.message);
 		ended = wait_for_end(process, duration_ns);
+		if (watch_stop(watch, &err) < 0)
+			say("not all of the machine is recorded: %s", err.message);
 		r = sampler_stop(sampler, &err);
 	}
 	end.duration_ns = clock_monotonic_ns() - start_ns;
@@ -209,7 +215,7 @@ const struct command cmd_attach = {
 	.description =
 		"Records, in a run directory, where the threads of a process and of those that it "
 		"starts are: functions of Python and native ones, working and waiting ('moescope "
-		"stacks'). Everything is read from outside: the program is not stopped, runs nothing of "
+		"stacks'), and what the machine does meanwhile ('moescope host'). Everything is read from outside: the program is not stopped, runs nothing of "
 		"moescope's and is left as it was. GPU work is recorded by 'moescope run' only.",
 	.groups = groups,
 	.examples = examples,

@@ -17,6 +17,7 @@
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
 #include "host/sampler.h"
+#include "host/watch.h"
 #include "surfaces/http/http.h"
 #include "surfaces/top/screen.h"
 #include "trace/ring.h"
@@ -27,7 +28,7 @@ struct values {
 	bool force, quiet, top, stacks, no_auto;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb, stacks_rate;
-	bool stays;
+	bool stays, no_host;
 };
 
 static const char *const level_choices[] = { "counts", "steps", "trace", "full", NULL };
@@ -129,6 +130,11 @@ static const struct option_desc own[] = {
 	  .help = "with --stacks: looks a second, at most; fewer if they take more than 1% of a processor",
 	  .default_text = "100",
 	  .offset = offsetof(struct values, stacks_rate) },
+	{ .name = "no-host",
+	  .kind = OPTION_FLAG,
+	  .help = "do not read what the machine and the program's processes do, for 'moescope host'; that "
+		  "takes no more than 0.1% of a processor",
+	  .offset = offsetof(struct values, no_host) },
 	{ .name = "top",
 	  .kind = OPTION_FLAG,
 	  .help = "show the run on the terminal while it grows, as 'moescope top' does; the "
@@ -327,6 +333,19 @@ static struct sampler *start_sampler(const struct recording *recording, unsigned
 	return sampler;
 }
 
+/* Likewise. */
+static struct watch *start_watch(const struct recording *recording)
+{
+	struct watch *watch = NULL;
+	struct err err = { "" };
+
+	if (!recording->path)
+		return NULL;
+	if (watch_start(&watch, recording->path, recording->launch.pid, &err) < 0)
+		say("the machine is left out: %s", err.message);
+	return watch;
+}
+
 static int take_interval(const struct values *values, int64_t *ret_ns, struct err *err)
 {
 	if (!values->interval)
@@ -354,6 +373,7 @@ static int run_run(struct invocation *inv)
 	struct err err = { "" };
 	int64_t interval_ns = SCREEN_NS;
 	struct sampler *sampler;
+	struct watch *watch;
 	char schedule[160];
 	int status, log_fd = -1;
 
@@ -380,7 +400,10 @@ static int run_run(struct invocation *inv)
 	}
 	sampler = values->stacks ? start_sampler(&recording, (unsigned int)values->stacks_rate)
 				 : NULL;
+	watch = values->no_host ? NULL : start_watch(&recording);
 	wait_for_end(&recording, log_fd >= 0, interval_ns);
+	if (watch_stop(watch, &err) < 0)
+		say("not all of the machine is recorded: %s", err.message);
 	if (sampler_stop(sampler, &err) < 0)
 		say("not all stacks are recorded: %s", err.message);
 	if (log_fd >= 0)
@@ -402,10 +425,10 @@ const struct command cmd_run = {
 	.words = "[--] PROGRAM [ARGUMENT]...",
 	.description =
 		"Runs a program and records, in a run directory, what it and the processes it "
-		"starts do on GPUs (CUDA, NVTX) and report to moescope (see moescope.h). In "
-		"processes that use PyTorch it finds steps, phases and operations by itself; a "
-		"program that profiles itself is left alone. A process that does none of these is "
-		"not touched. The program keeps its terminal, "
+		"starts do on GPUs (CUDA, NVTX) and report to moescope (see moescope.h), and what "
+		"the machine does meanwhile ('moescope host'). In processes that use PyTorch it finds "
+		"steps, phases and operations by itself; a program that profiles itself is left alone. "
+		"A process that does none of these is not touched. The program keeps its terminal, "
 		"signals and exit status; if a signal kills it, moescope dies of the same "
 		"signal. If the directory is not writable, the run goes to TMPDIR; failing that "
 		"too, the program runs unrecorded.\n"

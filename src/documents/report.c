@@ -9,6 +9,7 @@
 #include "subjects/answers/subject.h"
 #include "subjects/comm/comm.h"
 #include "subjects/device/device_fields.h"
+#include "subjects/host/host.h"
 #include "subjects/inference/inference.h"
 #include "subjects/overhead/overhead.h"
 #include "subjects/spans/named_spans.h"
@@ -69,11 +70,11 @@ static void report_page(const struct scene *scene, const void *own, struct page 
 {
 	static page_function *const before[] = { run_page, facts_page, doubts };
 	static page_function *const after[] = {
-		steps_report,	slow_steps_report, ops_report,	      stacks_report,
-		spans_report,	devices_report,	   kernels_report,    transfers_report,
-		comm_report,	counters_report,   efficiency_report, moe_report,
-		routing_report, memory_report,	   inference_report,  overhead_report,
-		last_words,
+		steps_report,	  slow_steps_report, ops_report,      stacks_report,
+		host_report,	  spans_report,	     devices_report,  kernels_report,
+		transfers_report, comm_report,	     counters_report, efficiency_report,
+		moe_report,	  routing_report,    memory_report,   inference_report,
+		overhead_report,  last_words,
 	};
 
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
@@ -99,6 +100,11 @@ static const char *no_stacks(const struct scene *scene)
 	return answer_sampled_stacks(scene->answers)->n ? NULL : "no stacks in this run";
 }
 
+static const char *no_host(const struct scene *scene)
+{
+	return answer_host(scene->answers)->missing;
+}
+
 static const struct document_part parts[] = {
 	{ .fields = &verdicts_fields, .own = true },
 	{ .section = &section_ops },
@@ -107,6 +113,7 @@ static const struct document_part parts[] = {
 	{ .section = &section_memory },
 	{ .section = &section_efficiency },
 	{ .section = &section_stacks, .absent = no_stacks },
+	{ .section = &section_host, .absent = no_host },
 	{ .section = &section_kernels, .absent = no_device },
 	{ .section = &section_api, .absent = no_device },
 	{ .section = &section_transfers, .absent = no_device },

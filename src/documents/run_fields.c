@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "documents/document.h"
+#include "subjects/stacks/sampled_stacks.h"
 
 void run_head_make(const struct run *run, struct run_head *ret_head)
 {
@@ -75,10 +76,23 @@ static const struct field_group devices = {
 
 static const struct field rank = { .unit = UNIT_INT, MEMBER(struct run_shard, rank) };
 
+static size_t count_shards(const struct field_row *in)
+{
+	return ((const struct run *)in->item)->n_shards;
+}
+
+static const void *process_shard(const struct field_row *in, size_t i)
+{
+	const struct run *run = in->item;
+
+	return run->shards[i].of_machine && run_processes(run) < run->n_shards ? NULL
+									       : &run->shards[i];
+}
+
 static const struct field_group ranks = {
 	FIELD_ARRAY,
 	.fields = &rank,
-	.items = { ITEMS(struct run, shards, n_shards) },
+	.items = { .item = process_shard, .count = count_shards },
 };
 
 #define OF(member) MEMBER(struct run_info, member), .from = info_of

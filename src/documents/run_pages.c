@@ -65,8 +65,9 @@ static void trouble_shards(const struct scene *scene, struct page *page)
 
 		if (trouble == NO_TROUBLE || ++n[trouble] > PROCESSES_MOST)
 			continue;
-		page_trouble(page, "rank %u, process %u%s %s", shard->rank, shard->pid,
-			     trouble == NOT_READ ? ":" : "",
+		page_trouble(page, "rank %u, %s %u%s %s", shard->rank,
+			     shard->of_machine ? "the machine's readings by process" : "process",
+			     shard->pid, trouble == NOT_READ ? ":" : "",
 			     trouble == NOT_READ ? shard->trouble.message : words[trouble]);
 	}
 	for (int t = 0; t < SHARD_TROUBLES; t++)
@@ -158,13 +159,16 @@ void run_page(const struct scene *scene, struct page *page)
 void facts_page(const struct scene *scene, struct page *page)
 {
 	const struct table_fact *fact = &scene->run->fact;
+	size_t first = 0;
 
-	for (size_t i = 0; i < fact->n; i++) {
+	while (first < fact->n && scene->run->shards[fact->shard[first]].of_machine)
+		first++;
+	for (size_t i = first; i < fact->n; i++) {
 		bool later = false;
 
 		for (size_t j = i + 1; j < fact->n && !later; j++)
 			later = fact->key[j] == fact->key[i] && fact->shard[j] == fact->shard[i];
-		if (!later && fact->shard[i] == fact->shard[0])
+		if (!later && fact->shard[i] == fact->shard[first])
 			page_words(page, 2, 4, "%s: %s", run_string(scene->run, fact->key[i]),
 				   run_string(scene->run, fact->value[i]));
 	}

@@ -18,6 +18,8 @@
 #include "trace/rundir.h"
 #include "trace/shard.h"
 
+#define FIRST_CHUNKS 4 /* of a shard: names, facts and what it is about */
+
 uint64_t loss_total(const struct loss *loss)
 {
 	uint64_t total = 0;
@@ -144,6 +146,17 @@ static int place_shard(struct run *run, size_t s)
 	return 0;
 }
 
+/* By its name, or, of a run that was imported, by what it begins with: such records are never among others. */
+static bool is_of_machine(const struct run_shard *shard)
+{
+	const char *name = strrchr(shard->path, '/');
+	bool found = strncmp(name ? name + 1 : shard->path, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0;
+
+	for (size_t i = 0; i < shard->reader->n_chunks && i < FIRST_CHUNKS && !found; i++)
+		found = shard->reader->chunks[i].header.kind == RECORD_HOST_SAMPLE;
+	return found;
+}
+
 static int describe_shard(struct run *run, size_t s)
 {
 	struct run_shard *shard = &run->shards[s];
@@ -154,6 +167,7 @@ static int describe_shard(struct run *run, size_t s)
 		return r;
 	shard->rank = reader->header.rank;
 	shard->pid = reader->header.pid;
+	shard->of_machine |= is_of_machine(shard);
 	shard->file_bytes = reader->file_bytes;
 	shard->trouble = reader->trouble;
 	shard->state = reader->alive				   ? SHARD_LIVE

@@ -84,6 +84,7 @@ struct run_shard {
 	char *path;
 	uint32_t rank;
 	uint32_t pid;
+	bool of_machine; /* what the machine under the program did, not a process of it */
 	enum shard_state state;
 	int64_t realtime_offset_ns; /* CLOCK_REALTIME minus the run's clock, at its start */
 	int64_t start_ns;	    /* first and last sign of life */

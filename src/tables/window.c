@@ -34,11 +34,12 @@ enum rule {
 static enum rule rule_of(unsigned int kind)
 {
 	static const enum rule rules[RECORD_KIND_LIMIT] = {
-		[RECORD_GRAPH_NODE] = RULE_STAY, [RECORD_POOL] = RULE_STAY,
-		[RECORD_GEAR] = RULE_LAST,	 [RECORD_PROCESS] = RULE_LAST,
-		[RECORD_MEMORY] = RULE_BLOCKS,	 [RECORD_DEVICE_MEMORY] = RULE_BLOCKS,
-		[RECORD_COUNTER] = RULE_COUNTER, [RECORD_SAMPLE] = RULE_SAMPLE,
-		[RECORD_TOKEN] = RULE_TOKEN,	 [RECORD_ROUTED] = RULE_ROUTED,
+		[RECORD_GRAPH_NODE] = RULE_STAY,  [RECORD_POOL] = RULE_STAY,
+		[RECORD_GEAR] = RULE_LAST,	  [RECORD_PROCESS] = RULE_LAST,
+		[RECORD_MEMORY] = RULE_BLOCKS,	  [RECORD_DEVICE_MEMORY] = RULE_BLOCKS,
+		[RECORD_COUNTER] = RULE_COUNTER,  [RECORD_SAMPLE] = RULE_SAMPLE,
+		[RECORD_TOKEN] = RULE_TOKEN,	  [RECORD_ROUTED] = RULE_ROUTED,
+		[RECORD_HOST_SAMPLE] = RULE_LAST,
 	};
 
 	if (kind != RECORD_ROUTED && kind_desc(kind)->time_column < 0)
@@ -193,7 +194,9 @@ static int keep_last(struct run *run, unsigned int kind, int64_t since_ns, bool 
 
 	for (size_t i = 0; r == 0 && i < *room_rows(run, kind); i++) {
 		struct window_key key = { .shard = kind == RECORD_GEAR ? run->gear.shard[i]
-								       : run->process.shard[i] };
+						   : kind == RECORD_PROCESS
+							   ? run->process.shard[i]
+							   : run->host_sample.shard[i] };
 		size_t number;
 
 		if (t[i] >= since_ns)
@@ -202,6 +205,10 @@ static int keep_last(struct run *run, unsigned int kind, int64_t since_ns, bool 
 			key = (struct window_key){ key.shard, run->process.device[i],
 						   (uint64_t)run->process.pid[i] << 8 |
 							   run->process.kind[i] };
+		if (kind == RECORD_HOST_SAMPLE)
+			key = (struct window_key){ key.shard, run->host_sample.place[i],
+						   (uint64_t)run->host_sample.name[i] << 32 |
+							   run->host_sample.metric[i] };
 		r = window_number(&keys, key, &number);
 		if (r == 0)
 			last[number] = i;

@@ -66,7 +66,8 @@
 	KIND(35, METRIC, metric)                                                                   \
 	KIND(36, OS_CALL, os_call)                                                                 \
 	KIND(37, STACK, stack)                                                                     \
-	KIND(38, STACK_SAMPLE, stack_sample)
+	KIND(38, STACK_SAMPLE, stack_sample)                                                       \
+	KIND(39, HOST_SAMPLE, host_sample)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -491,6 +492,15 @@ enum wait_cause {
 #undef CAUSE
 		WAIT_CAUSE_LIMIT /* one past the last known */
 };
+/* A reading of the machine or of a process of the program, from outside. place: enum host_place; name: which
+ * of them; metric: see trace/host_metrics.h. A reading holds until the next one of the same: only what has
+ * changed is written. */
+#define RECORD_COLUMNS_host_sample(C, L, B)                                                        \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, place, U8, PLAIN)                                                                     \
+	C(3, name, U32, STRING)                                                                    \
+	C(4, metric, U32, STRING)                                                                  \
+	C(5, value, I64, PLAIN)
 
 enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,

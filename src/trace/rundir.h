@@ -17,7 +17,9 @@
 
 #define RUNDIR_SUFFIX ".mscope"
 #define RUNDIR_STACKS "-stacks.mst" /* end of the names of shards that were made from outside */
-#define RUNDIR_FORMAT 1		    /* of run.json; a newer one is rejected */
+#define RUNDIR_HOST                                                                                \
+	"host-" /* begin of the name of the shard about the machine, host-PID.mst: PID of who watches */
+#define RUNDIR_FORMAT 1 /* of run.json; a newer one is rejected */
 
 struct rundir_meta {
 	int argc;

@@ -78,6 +78,34 @@
 	     "much memory is used outside the allocator", &subject_device_memory)                  \
 	RULE("profiler-cost", profiler_cost, NULL, "what profiling itself costs",                  \
 	     &subject_overhead, &subject_coverage)                                                 \
+	RULE("host-throttled", host_throttled, "host.user_ns",                                     \
+	     "its cgroup holds the program back", &subject_host)                                   \
+	RULE("host-pinned", host_pinned, "host.ready_ns",                                          \
+	     "threads wait for the few processors that they are pinned to", &subject_host)         \
+	RULE("host-neighbours", host_neighbours, "host-parts.busy_pct",                            \
+	     "other programs take the processors", &subject_host)                                  \
+	RULE("host-oversubscribed", host_oversubscribed, "host.ready_ns",                          \
+	     "more threads want to run than there are processors", &subject_host)                  \
+	RULE("host-stolen", host_stolen, "host-parts.steal_pct",                                   \
+	     "the hypervisor gives the processors to others", &subject_host)                       \
+	RULE("host-swapping", host_swapping, "host.major_faults", "the machine swaps",             \
+	     &subject_host)                                                                        \
+	RULE("host-disk-bound", host_disk_bound, "host.blocked_threads",                           \
+	     "the program waits for a disk", &subject_host)                                        \
+	RULE("host-memory-limit", host_memory_limit, "host.peak_resident_bytes",                   \
+	     "memory is at the limit of a cgroup", &subject_host)                                  \
+	RULE("host-leak", host_leak, "host.growth_bytes_per_s",                                    \
+	     "the memory of a process grows steadily", &subject_host)                              \
+	RULE("host-one-at-a-time", host_one_at_a_time, "host.turns_pct",                           \
+	     "several threads work, but one at a time: Python's lock or another", &subject_host)   \
+	RULE("host-network-bound", host_network_bound, "host-parts.in_bytes_per_s",                \
+	     "a network is full", &subject_host)                                                   \
+	RULE("host-wrong-node", host_wrong_node, "host.cpu_nodes",                                 \
+	     "a process runs on another node than its memory or its GPU", &subject_host)           \
+	RULE("host-one-processor", host_one_processor, "host.cpus",                                \
+	     "the program computes on one processor", &subject_host)                               \
+	RULE("host-waiting", host_waiting, "host.life_ns",                                         \
+	     "the program sleeps, for no reason that the machine shows", &subject_host)            \
 	RULE("optimizer-share", optimizer_share, "steps.time_ns",                                  \
 	     "the optimizer takes much of the steps", &subject_steps, &subject_device_phases,      \
 	     &subject_device_use)                                                                  \

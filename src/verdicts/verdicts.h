@@ -55,6 +55,7 @@ struct verdict {
 	 * gain_assumption. */
 	struct value gain_pct;
 	const char *gain_assumption; /* NULL when absent */
+	const char *gain_of;	     /* what it is a share of, if not of these; or NULL */
 	char advice[320];
 };
 

@@ -73,8 +73,9 @@ static void verdict_lines(const struct scene *scene, const struct verdict *v, st
 	if (v->gain_pct.known && v->gain_assumption)
 		page_words(page, INDENT, INDENT, "est. gain %s of %s, if %s",
 			   format_pct(v->gain_pct.v).text,
-			   answer_steps(scene->answers)->all.n ? "the step time"
-							       : "the time of the device",
+			   v->gain_of				 ? v->gain_of
+			   : answer_steps(scene->answers)->all.n ? "the step time"
+								 : "the time of the device",
 			   v->gain_assumption);
 	page_words(page, INDENT, INDENT, "%s", v->advice);
 }

@@ -361,7 +361,7 @@ def a_run_that_grows_is_followed():
                            stderr=subprocess.DEVNULL, start_new_session=True)
     steps = "Number(document.querySelector('.rows table').getAttribute('aria-rowcount'))"
     try:
-        until(lambda: list(pathlib.Path(".").glob("grows.mscope/*.mst")))
+        until(lambda: list(pathlib.Path(".").glob("grows.mscope/[0-9]*.mst")))
         with serve(".") as server, page(server.address + "#/grows/overview", height=400) as tab:
             tab.wait(OVERVIEW)
             tab.wait("document.querySelector('.status.running')")

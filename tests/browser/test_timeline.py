@@ -443,7 +443,7 @@ def a_run_that_grows_is_followed():
                             "--steps", "1000000"], env=environment(), stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        until(lambda: list(pathlib.Path(".").glob("grows.mscope/*.mst")))
+        until(lambda: list(pathlib.Path(".").glob("grows.mscope/[0-9]*.mst")))
         with serve(".") as server, opened(server, run="grows") as tab:
             shown = tab.wait(f"{PAINTED} && document.querySelector('.timeline-body .count').innerText")
             tab.wait(f"document.querySelector('.timeline-body .count').innerText !== {json.dumps(shown)}")

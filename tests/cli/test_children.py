@@ -28,7 +28,8 @@ def run(*words, options=(), **changes):
 
 
 def shards():
-    return sorted(pathlib.Path("a.mscope").glob("*.mst"))
+    """Those of processes, not of the machine."""
+    return sorted(pathlib.Path("a.mscope").glob("[0-9]*.mst"))
 
 
 def pids():

@@ -208,7 +208,7 @@ def a_run_that_grows():
     with subprocess.Popen([MOESCOPE, "run", "-q", "-o", "a.mscope", "--", TINYMOE, "--quiet", "--steps", "100000"],
                           stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()) as program:
         try:
-            wait_for(lambda: list(pathlib.Path(".").glob("a.mscope/*.mst")), "the run")
+            wait_for(lambda: list(pathlib.Path(".").glob("a.mscope/[0-9]*.mst")), "the run")
             with serving(".") as server:
                 wait_for(lambda: server.ask(API)[0] == 200 and server.json(API)["events"] > 0, "events")
                 some = server.json(API)["events"]

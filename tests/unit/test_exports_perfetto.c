@@ -495,6 +495,7 @@ static void test_every_kind(void **state)
 			KIND(36, OS_CALL, os_call)
 			KIND(37, STACK, stack)
 			KIND(38, STACK_SAMPLE, stack_sample)
+			KIND(39, HOST_SAMPLE, host_sample)
 #undef KIND
 		default:
 			fail_msg("%s is not tested", kind_desc(kind)->name);

@@ -17,6 +17,7 @@
 
 #include <zstd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/small_file.h"
 #include "base/text/format.h"
@@ -289,6 +290,35 @@ static void check_stacks(struct check *check)
 		check_fix(check, "sysctl kernel.yama.ptrace_scope=0, or run moescope as root");
 }
 
+/* What 'moescope host' is made of. The rest of /proc is everywhere. */
+static void check_machine(struct check *check)
+{
+	static const struct {
+		const char *path, *name;
+	} files[] = {
+		{ "/proc/pressure/io", "pressure" },
+		{ "/proc/self/schedstat", "waits for a processor" },
+		{ "/proc/self/io", "disks by process" },
+		{ "/proc/diskstats", "disks" },
+		{ "/proc/net/dev", "networks" },
+		{ "/sys/devices/system/node/node0", "nodes" },
+	};
+	struct buf missing = { 0 };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (access(files[i].path, R_OK) < 0)
+			buf_printf(&missing, "%s%s", missing.size ? ", " : "", files[i].name);
+	if (missing.size && !missing.failed) {
+		check_found(check, CHECK_NOTE, "'moescope host' will lack %.*s", (int)missing.size,
+			    missing.data);
+		check_fix(check, "a kernel with CONFIG_PSI, CONFIG_SCHEDSTATS and "
+				 "CONFIG_TASK_IO_ACCOUNTING, and /proc and /sys in the container");
+	} else {
+		check_found(check, CHECK_OK, "everything that 'moescope host' shows can be read");
+	}
+	buf_release(&missing);
+}
+
 static void check_recording(struct check *check)
 {
 	char *path = installed_library(LIBRARY);
@@ -326,6 +356,7 @@ static const struct {
 	{ "limits", check_limits },
 	{ "shared memory", check_shared_memory },
 	{ "stacks", check_stacks },
+	{ "machine", check_machine },
 	{ "PyTorch", check_pytorch },
 	{ "self-test", check_recording },
 };

@@ -327,11 +327,12 @@ bool recording_end(struct recording *recording, const char *program)
 	if (r == 0 && !files.shards) {
 		if (end.notes)
 			say("%s", end.notes);
-		say("nothing was recorded: no process of '%s' %strained or ran a model of PyTorch, used CUDA "
-		    "or NVTX or reported to moescope as moescope.h says (run in %s); --stacks records where "
-		    "its threads are.",
-		    program, recording->some_ranks ? "with a rank of --ranks " : "",
-		    recording->name);
+		say("nothing was recorded%s: no process of '%s' %strained or ran a model of PyTorch, used "
+		    "CUDA or NVTX or reported to moescope as moescope.h says (run in %s%s); --stacks "
+		    "records where its threads are.",
+		    files.machine ? " but the machine" : "", program,
+		    recording->some_ranks ? "with a rank of --ranks " : "", recording->name,
+		    files.machine ? "; next: moescope report" : "");
 	}
 	buf_release(&notes);
 	return r == 0 && files.shards;

@@ -12,6 +12,7 @@
 #include "cmd/runs/run_notes.h"
 #include "timeline/lod.h"
 #include "trace/run_lock.h"
+#include "trace/rundir.h"
 
 bool ends_with(const char *text, const char *end)
 {
@@ -46,8 +47,13 @@ int run_files_look(const char *path, struct run_files *ret_files)
 	while ((entry = readdir(dir))) {
 		if (is_dot(entry->d_name))
 			continue;
-		files.shards |= ends_with(entry->d_name, ".mst");
-		files.run |= strcmp(entry->d_name, "run.json") == 0 || files.shards;
+		if (strncmp(entry->d_name, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0 &&
+		    ends_with(entry->d_name, ".mst"))
+			files.machine = true;
+		else
+			files.shards |= ends_with(entry->d_name, ".mst");
+		files.run |= strcmp(entry->d_name, "run.json") == 0 || files.shards ||
+			     files.machine;
 		files.foreign |= !is_ours(entry->d_name);
 	}
 	closedir(dir);

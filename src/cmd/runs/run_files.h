@@ -12,7 +12,8 @@
 
 struct run_files {
 	bool run;     /* run.json or a shard */
-	bool shards;  /* a shard */
+	bool shards;  /* a shard of a process */
+	bool machine; /* that of the machine under it */
 	bool foreign; /* something that moescope does not write */
 };
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "exports/chrome/chrome_inside.h"
+#include "subjects/host/host_points.h"
 #include "subjects/memory/memory.h"
 #include "subjects/memory/memory_live.h"
 #include "subjects/routing/routing.h"
@@ -241,10 +242,22 @@ static int put_imbalance(struct trace *t)
 	return 0;
 }
 
+static int put_point(void *trace, const struct host_point *point)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "%s: %s", point->of, point->what);
+	put_counter(trace, name, point->shard, point->time_ns, point->value);
+	return 0;
+}
+
 int put_derived(struct trace *t)
 {
 	struct memory memory;
 	int r = put_imbalance(t);
+
+	if (r == 0)
+		r = host_points_each(t->run, put_point, t);
 
 	if (r == 0)
 		r = memory_analyze(t->run, MEMORY_POINTS, &memory);

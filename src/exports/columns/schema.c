@@ -45,6 +45,7 @@ static const char *const table_names[RECORD_KIND_LIMIT] = {
 	[RECORD_OS_CALL] = "os_calls",
 	[RECORD_STACK] = "stack_nodes",
 	[RECORD_STACK_SAMPLE] = "stack_samples",
+	[RECORD_HOST_SAMPLE] = "host_samples",
 };
 
 /* Columns that SQL would take for words of its own, and those that two dictionaries have. */

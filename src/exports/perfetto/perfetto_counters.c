@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "exports/perfetto/perfetto.h"
+#include "subjects/host/host_points.h"
 #include "subjects/memory/memory.h"
 #include "subjects/routing/routing.h"
 
@@ -91,6 +92,40 @@ static int put_readings(struct perfetto *p)
 	}
 	free(counters.list);
 	free(samples.list);
+	return r;
+}
+
+/* Tracks of the machine's readings, by curve. */
+struct machine_tracks {
+	struct perfetto *p;
+	uint64_t *tracks;
+	size_t n, capacity;
+	uint64_t parent;
+};
+
+static int put_point(void *arg, const struct host_point *point)
+{
+	struct machine_tracks *m = arg;
+	char name[256];
+
+	if (array_grow(&m->tracks, &m->capacity, point->curve + (size_t)1, sizeof(*m->tracks)) < 0)
+		return -ENOMEM;
+	if (point->curve >= m->n) {
+		if (!m->parent)
+			m->parent = perfetto_track(m->p, "machine", 0, 0);
+		snprintf(name, sizeof(name), "%s: %s", point->of, point->what);
+		m->tracks[m->n++] = perfetto_counter_track(m->p, name, m->parent);
+	}
+	perfetto_count(m->p, m->tracks[point->curve], point->time_ns, point->value);
+	return 0;
+}
+
+static int put_machine(struct perfetto *p)
+{
+	struct machine_tracks m = { .p = p };
+	int r = host_points_each(p->run, put_point, &m);
+
+	free(m.tracks);
 	return r;
 }
 
@@ -211,6 +246,8 @@ int perfetto_counters(struct perfetto *p)
 {
 	int r = put_readings(p);
 
+	if (r == 0)
+		r = put_machine(p);
 	if (r == 0)
 		r = put_memory(p);
 	put_tokens(p);

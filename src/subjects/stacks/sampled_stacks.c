@@ -398,7 +398,7 @@ size_t run_processes(const struct run *run)
 	size_t n = 0;
 
 	for (size_t i = 0; i < run->n_shards; i++) {
-		bool again = false;
+		bool again = run->shards[i].of_machine;
 
 		for (size_t k = 0; k < i && !again; k++)
 			again = run->shards[k].pid == run->shards[i].pid &&
@@ -406,5 +406,6 @@ size_t run_processes(const struct run *run)
 				is_of_threads(&run->shards[k]) != is_of_threads(&run->shards[i]);
 		n += !again;
 	}
-	return n;
+	/* A program that recorded nothing itself is one all the same. */
+	return n || !run->n_shards ? n : 1;
 }

@@ -12,6 +12,7 @@
 #include "base/text/format.h"
 #include "subjects/memory/device_memory.h"
 #include "subjects/memory/memory.h"
+#include "subjects/stacks/sampled_stacks.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define STACK_WIDTH 210 /* pixels for what memory was made of at the peak */
@@ -45,7 +46,7 @@ static void place_name(const struct run *run, uint32_t rank, int64_t device, con
 
 	if (device >= 0)
 		snprintf(place, sizeof(place), "gpu %" PRId64, device);
-	if (run->n_shards > 1)
+	if (run_processes(run) > 1)
 		snprintf(of_rank, sizeof(of_rank), ", rank %" PRIu32, rank);
 	snprintf(out, size, "%s (%s%s)", what, place, of_rank);
 }

@@ -15,6 +15,7 @@
 #include "subjects/device/timeline.h"
 #include "subjects/shared/coverage.h"
 #include "subjects/shared/lanes.h"
+#include "subjects/stacks/sampled_stacks.h"
 #include "subjects/steps/steps.h"
 #include "surfaces/plot/plot_draw.h"
 
@@ -110,7 +111,7 @@ static int collect_devices(const struct plot_scene *scene, const struct plot_the
 			continue;
 		}
 		snprintf(place, sizeof(place), "gpu %" PRIu32, d->device);
-		if (scene->run->n_shards > 1)
+		if (run_processes(scene->run) > 1)
 			snprintf(rank, sizeof(rank), " rank %" PRIu32, d->rank);
 		snprintf(name, sizeof(name), "%s%s kernels", place, rank);
 		add_device_lane(lanes, lanes->device_spans, n, d, LANE_KERNEL, d->kernel_ns,
@@ -141,7 +142,7 @@ static int collect_phases(const struct plot_scene *scene, const struct plot_them
 		char name[64];
 
 		snprintf(name, sizeof(name), "%s", phase_name(phase));
-		if (scene->run->n_shards > 1)
+		if (run_processes(scene->run) > 1)
 			snprintf(name + strlen(name), sizeof(name) - strlen(name), " rank %" PRIu32,
 				 scene->run->shards[shard].rank);
 		lane = add_lane(lanes, lanes->phase_spans, n, of, plot_phase_color(theme, phase),

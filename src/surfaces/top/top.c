@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "documents/panels.h"
+#include "subjects/stacks/sampled_stacks.h"
 #include "surfaces/text/page_text.h"
 #include "surfaces/top/pace.h"
 #include "surfaces/views/scene.h"
@@ -343,7 +344,8 @@ static void next_rank(struct top *top, int by)
 	top->one = NULL;
 	do
 		now = turn(now, last, by);
-	while (now >= 0 && load(top, top->run->shards[now].path, &top->one, NULL) < 0);
+	while (now >= 0 && (top->run->shards[now].of_machine ||
+			    load(top, top->run->shards[now].path, &top->one, NULL) < 0));
 	top->shard = now < 0 ? ALL_RANKS : (size_t)now;
 	change_all(top);
 }
@@ -525,7 +527,7 @@ static void put_footer(const struct top *top, struct buf *frame)
 		buf_printf(&line, "  l layer all");
 	if (top->shard != ALL_RANKS)
 		buf_printf(&line, "  r rank %u", top->run->shards[top->shard].rank);
-	else if (top->run->n_shards > 1)
+	else if (run_processes(top->run) > 1)
 		buf_printf(&line, "  r rank all");
 	put_age(top, &line);
 	if (!line.failed)
