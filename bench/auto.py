@@ -5,8 +5,9 @@
     moescope run --no-auto -o DIR -- python3 bench/auto.py [--pairs N] [--steps N] [--threads N]
 
 One process, in which everything is installed for some steps and taken out again for as many, in turns; wall
-and processor time of each half. The median of the ratios, with a 95% interval by order statistics, is about
-what every step pays; the ratio of the sums includes the steps whose operations are recorded."""
+time, and processor time of the training's thread, of each half. The median of the ratios, with a 95% interval
+by order statistics, is about what every step pays; the ratio of the sums includes the steps whose operations
+are recorded."""
 import argparse
 import math
 import os
@@ -70,9 +71,9 @@ def main():
         if on:
             program.install()
         train(1)  # Python's caches of methods are empty after a change of a class
-        wall, processor = time.perf_counter(), time.process_time()
+        wall, processor = time.perf_counter(), time.thread_time()
         train(options.steps)
-        result = time.perf_counter() - wall, time.process_time() - processor
+        result = time.perf_counter() - wall, time.thread_time() - processor
         if on:
             program._cancel_step()
             program.remove()
@@ -87,7 +88,7 @@ def main():
     step_ms = statistics.median(wall for wall, _ in rows[False]) / options.steps * 1e3
     print(f"{options.pairs} pairs of {options.steps} steps, {step_ms:.1f} ms each without; "
           f"operations of {program._budget.samples} steps recorded")
-    for i, name in enumerate(("wall", "processor")):
+    for i, name in enumerate(("wall", "thread")):
         on, off = [row[i] for row in rows[True]], [row[i] for row in rows[False]]
         middle, low, high = interval([a / b - 1 for a, b in zip(on, off)])
         print(f"{name:10} every step {middle:+.2%} ({low:+.2%} to {high:+.2%}), all {sum(on) / sum(off) - 1:+.2%}")

@@ -22,6 +22,7 @@ class StepEnds:
     def __init__(self) -> None:
         self._ender: Optional[weakref.ref[Optimizer]] = None
         self._ended = 0  # by it
+        # since the last step ended
         self._calls: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
 
     def ends(self, optimizer: "Optimizer") -> bool:
@@ -37,8 +38,12 @@ class StepEnds:
         elif optimizer is not ender:
             if not known and self._ended == 1:
                 self._ender = weakref.ref(optimizer)
+                self._forget_calls()  # the turn ends here
             return False
         self._ended += 1
-        for other in list(self._calls):
-            self._calls[other] = 0
+        self._forget_calls()
         return True
+
+    def _forget_calls(self) -> None:
+        for optimizer in list(self._calls):
+            self._calls[optimizer] = 0
