@@ -46,22 +46,17 @@ struct layout {
 	uint16_t previous, code, owner;	 /* of a frame; owner 0: not there */
 	uint16_t file, name, first_line; /* of a code object */
 	uint16_t state, length, ascii, compact; /* of a string: two fields, and where its text is */
-	uint16_t
-		gil; /* of the runtime: the global lock; from 3.12 on of an interpreter: its address */
+	uint16_t gil; /* the lock in the runtime; from 3.12 on its address, in an interpreter */
 };
 
-static const struct layout
-	layouts
-		[] = {
-			[9] = { 32, 0, 8,   8,	 176, 0,  24, -1, 0,  24,
-				32, 0, 104, 112, 40,  32, 16, 48, 72, 352 },
-			[10] = { 32, 0, 8,   8,	  176, 0,  24, -1, 0,  24,
-				 32, 0, 104, 112, 40,  32, 16, 48, 72, 352 },
-			[11] = { 40, 0,	 16,  8,   152, 160, 56, 8,  296, 48,
-				 32, 69, 112, 128, 72,	32,  16, 48, 72,  360 },
-			[12] = { 40, 0,	 72,  8,   136, 144, 56, 0,  232, 8,
-				 0,  70, 112, 128, 68,	32,  16, 40, 56,  384 },
-		};
+/* clang-format off */
+static const struct layout layouts[] = {
+	[9] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352 },
+	[10] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352 },
+	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 69, 112, 128, 72, 32, 16, 48, 72, 360 },
+	[12] = { 40, 0, 72, 8, 136, 144, 56, 0, 232, 8, 0, 70, 112, 128, 68, 32, 16, 40, 56, 384 },
+};
+/* clang-format on */
 
 /* Where the interpreter's own table has these, by its 64-bit words. It begins alike in all. */
 enum { OWN_VERSION = 1, OWN_FREE_THREADED = 2, OWN_WORDS = 81 };
