@@ -292,7 +292,9 @@ static int add_trace_options(struct point *point, struct argv *argv)
 
 static int add_profiler(struct point *point, struct argv *argv)
 {
-	int r = argv_add_all(argv, point->tools->moescope, "run", "--quiet", "-o", NULL);
+	/* Engines have steps of their own, and are measured. */
+	int r = argv_add_all(argv, point->tools->moescope, "run", "--quiet", "--no-auto", "-o",
+			     NULL);
 
 	r |= argv_add(argv, "%s/" POINT_TRACE, point->directory);
 	r |= add_trace_options(point, argv);
