@@ -66,7 +66,7 @@ static int write_mark(const char *run, const struct shard_origin *origin, const 
 	char *path = NULL;
 	int r;
 
-	if (asprintf(&path, "%s/%u-%u-mark-%lld.mst", run, origin->rank, origin->pid,
+	if (asprintf(&path, "%s/%u-%u" RUNDIR_MARK "%lld.mst", run, origin->rank, origin->pid,
 		     (long long)mark.time_ns) < 0)
 		return err_sys(err, -ENOMEM, "cannot mark");
 	encoder_init(&encoder, 1, 1, 0);

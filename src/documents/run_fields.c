@@ -85,8 +85,7 @@ static const void *process_shard(const struct field_row *in, size_t i)
 {
 	const struct run *run = in->item;
 
-	return run->shards[i].of_machine && run_processes(run) < run->n_shards ? NULL
-									       : &run->shards[i];
+	return shard_is_process(run, i) ? &run->shards[i] : NULL;
 }
 
 static const struct field_group ranks = {

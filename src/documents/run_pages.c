@@ -66,7 +66,8 @@ static void trouble_shards(const struct scene *scene, struct page *page)
 		if (trouble == NO_TROUBLE || ++n[trouble] > PROCESSES_MOST)
 			continue;
 		page_trouble(page, "rank %u, %s %u%s %s", shard->rank,
-			     shard->of_machine ? "the machine's readings by process" : "process",
+			     shard->role == ROLE_MACHINE ? "the machine's readings by process"
+							 : "process",
 			     shard->pid, trouble == NOT_READ ? ":" : "",
 			     trouble == NOT_READ ? shard->trouble.message : words[trouble]);
 	}
@@ -155,13 +156,13 @@ void run_page(const struct scene *scene, struct page *page)
 		 run_processes(scene->run) == 1 ? "" : "es");
 }
 
-/* Each key once: the last value of the first shard. */
-void facts_page(const struct scene *scene, struct page *page)
+/* Each key once: the last value of the first shard with that role. */
+static void put_facts(const struct scene *scene, enum shard_role role, struct page *page)
 {
 	const struct table_fact *fact = &scene->run->fact;
 	size_t first = 0;
 
-	while (first < fact->n && scene->run->shards[fact->shard[first]].of_machine)
+	while (first < fact->n && scene->run->shards[fact->shard[first]].role != role)
 		first++;
 	for (size_t i = first; i < fact->n; i++) {
 		bool later = false;
@@ -172,4 +173,11 @@ void facts_page(const struct scene *scene, struct page *page)
 			page_words(page, 2, 4, "%s: %s", run_string(scene->run, fact->key[i]),
 				   run_string(scene->run, fact->value[i]));
 	}
+}
+
+/* What the machine's shard has to tell is on its own page. */
+void facts_page(const struct scene *scene, struct page *page)
+{
+	put_facts(scene, ROLE_PROCESS, page);
+	put_facts(scene, ROLE_THREADS, page);
 }

@@ -146,15 +146,24 @@ static int place_shard(struct run *run, size_t s)
 	return 0;
 }
 
-/* By its name, or, of a run that was imported, by what it begins with: such records are never among others. */
-static bool is_of_machine(const struct run_shard *shard)
+/* By its name, or, of a run that was imported, by what it begins with: readings of a machine are never among
+ * other records. */
+static enum shard_role role_of(const struct run_shard *shard)
 {
 	const char *name = strrchr(shard->path, '/');
-	bool found = strncmp(name ? name + 1 : shard->path, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0;
+	const char *end = strstr(shard->path, RUNDIR_STACKS);
 
-	for (size_t i = 0; i < shard->reader->n_chunks && i < FIRST_CHUNKS && !found; i++)
-		found = shard->reader->chunks[i].header.kind == RECORD_HOST_SAMPLE;
-	return found;
+	name = name ? name + 1 : shard->path;
+	if (strncmp(name, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0)
+		return ROLE_MACHINE;
+	if (end && !end[strlen(RUNDIR_STACKS)])
+		return ROLE_THREADS;
+	if (strstr(name, RUNDIR_MARK))
+		return ROLE_MARK;
+	for (size_t i = 0; i < shard->reader->n_chunks && i < FIRST_CHUNKS; i++)
+		if (shard->reader->chunks[i].header.kind == RECORD_HOST_SAMPLE)
+			return ROLE_MACHINE;
+	return ROLE_PROCESS;
 }
 
 static int describe_shard(struct run *run, size_t s)
@@ -167,7 +176,8 @@ static int describe_shard(struct run *run, size_t s)
 		return r;
 	shard->rank = reader->header.rank;
 	shard->pid = reader->header.pid;
-	shard->of_machine |= is_of_machine(shard);
+	if (shard->role == ROLE_PROCESS)
+		shard->role = role_of(shard);
 	shard->file_bytes = reader->file_bytes;
 	shard->trouble = reader->trouble;
 	shard->state = reader->alive				   ? SHARD_LIVE

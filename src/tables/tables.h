@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "trace/records.h"
@@ -80,11 +81,14 @@ enum shard_state {
 	SHARD_CRASHED, /* the process ended without closing; its buffers were salvaged if present */
 };
 
+/* What a shard is about: a process by itself, or something that was seen from outside. */
+enum shard_role { ROLE_PROCESS, ROLE_THREADS, ROLE_MARK, ROLE_MACHINE };
+
 struct run_shard {
 	char *path;
 	uint32_t rank;
 	uint32_t pid;
-	bool of_machine; /* what the machine under the program did, not a process of it */
+	enum shard_role role;
 	enum shard_state state;
 	int64_t realtime_offset_ns; /* CLOCK_REALTIME minus the run's clock, at its start */
 	int64_t start_ns;	    /* first and last sign of life */
@@ -212,6 +216,16 @@ static inline bool run_is_foreign(const struct run *run)
 
 /* Dictionary look-ups; id 0 gives "" or the zero site. Strings are NUL-terminated. */
 const char *run_string(const struct run *run, uint32_t id);
+/* The last value that a process gave a fact; NULL: none did. */
+static inline const char *run_fact(const struct run *run, const char *key)
+{
+	for (size_t i = run->fact.n; i-- > 0;)
+		if (strcmp(run_string(run, run->fact.key[i]), key) == 0)
+			return run_string(run, run->fact.value[i]);
+	return NULL;
+}
+/* python/moescope/auto records the operations of some steps, and tells of which in this one. */
+#define FACT_SAMPLED_OPS "auto operations"
 struct site {
 	uint32_t name; /* string id */
 	int32_t layer, expert;

@@ -16,9 +16,12 @@
 #include "trace/shard.h"
 
 #define RUNDIR_SUFFIX ".mscope"
-#define RUNDIR_STACKS "-stacks.mst" /* end of the names of shards that were made from outside */
-#define RUNDIR_HOST                                                                                \
-	"host-" /* begin of the name of the shard about the machine, host-PID.mst: PID of who watches */
+/* Shards that were made from outside: the ends of the names of those about threads, RANK-PID-stacks.mst,
+ * what is in those of marks, RANK-PID-mark-TIME.mst, and the begin of that about the machine, host-PID.mst:
+ * PID of who watches. */
+#define RUNDIR_STACKS "-stacks.mst"
+#define RUNDIR_MARK "-mark-"
+#define RUNDIR_HOST "host-"
 #define RUNDIR_FORMAT 1 /* of run.json; a newer one is rejected */
 
 struct rundir_meta {

@@ -95,7 +95,7 @@ static void written(void **state)
 	assert_int_equal(readings_close(r, &err), 0);
 	assert_true(asprintf(&path, "%s/host-%d.mst", folder, (int)getpid()) > 0);
 	assert_int_equal(run_load(path, NULL, &run, &err), 0);
-	assert_true(run->shards[0].of_machine);
+	assert_int_equal(run->shards[0].role, ROLE_MACHINE);
 	assert_int_equal(run->host_sample.n, 12);
 	assert_int_equal(run->fact.n, 1);
 	assert_string_equal(run_string(run, run->host_sample.name[1]), "sda");

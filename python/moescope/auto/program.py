@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 _KEY = "auto"
-_OPERATIONS = f"{_KEY} operations"  # subjects/efficiency knows it
+_OPERATIONS = f"{_KEY} operations"  # tables.h knows it
 _NAMED = 10  # sampled steps that the run names
 
 

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/sheets/kernel_class.h"
 
@@ -16,17 +15,6 @@ struct share {
 	int64_t time_ns;
 	size_t steps;
 };
-
-/* python/moescope/auto records the operations of some steps, and tells which under this name. */
-#define SAMPLED_FACT "auto operations"
-
-static bool operations_are_sampled(const struct run *run)
-{
-	for (size_t i = 0; i < run->fact.n; i++)
-		if (!strcmp(run_string(run, run->fact.key[i]), SAMPLED_FACT))
-			return true;
-	return false;
-}
 
 static bool step_counts(const struct table_step *step, const struct selection *sel, size_t at)
 {
@@ -70,7 +58,7 @@ static int sum_steps(const struct run *run, const struct selection *sel, struct 
 		return r;
 	}
 	*ret_told = sum_operations(run, sel, &index, shares, told);
-	sampled = *ret_told && operations_are_sampled(run);
+	sampled = *ret_told && run_fact(run, FACT_SAMPLED_OPS);
 	for (size_t i = 0; i < step->n; i++) {
 		struct share *share = &shares[step->shard[i]];
 

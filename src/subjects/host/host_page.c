@@ -22,7 +22,7 @@ static void tell_unread(const struct run *run, struct page *page)
 	for (size_t i = 0; i < run->fact.n; i++) {
 		const char *value = run_string(run, run->fact.value[i]);
 
-		if (run->shards[run->fact.shard[i]].of_machine && strstr(value, words))
+		if (run->shards[run->fact.shard[i]].role == ROLE_MACHINE && strstr(value, words))
 			page_words(page, 2, 4, "%s", value);
 	}
 }

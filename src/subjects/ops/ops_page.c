@@ -20,6 +20,15 @@ static unsigned int ops_form(const struct scene *scene)
 	return answer_ops(scene->answers)->gpu_ns.known ? OPS_ON_DEVICE : OPS_BY_NAME;
 }
 
+/* Ranges are of all steps. */
+static void put_sample(const struct scene *scene, struct page *page)
+{
+	const char *sampled = run_fact(scene->run, FACT_SAMPLED_OPS);
+
+	if (sampled)
+		page_words(page, 2, 4, "operations of PyTorch: %s", sampled);
+}
+
 static void ops_page(const struct scene *scene, const struct grid *grid, struct page *page)
 {
 	const struct ops *ops = answer_ops(scene->answers);
@@ -31,6 +40,7 @@ static void ops_page(const struct scene *scene, const struct grid *grid, struct 
 	}
 	if (ops->gpu_ns.known)
 		page_sampled(scene, "device time ", page);
+	put_sample(scene, page);
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
 	page_line(page, 2, "%s of thread time in %s records, %s FLOPs",
 		  format_ns((double)ops->self_cpu_ns).text, format_count((double)ops->count).text,
@@ -53,6 +63,7 @@ void ops_report(const struct scene *scene, struct page *page)
 	page_title(page, "Operations, by self time over all threads");
 	if (ops->gpu_ns.known)
 		page_sampled(scene, "device time ", page);
+	put_sample(scene, page);
 	if (ops->n)
 		page_table(page, page_section(page, &section_ops, scene), TOP_OPS,
 			   ": moescope ops");

@@ -385,27 +385,24 @@ void sampled_stacks_release(struct sampled_stacks *stacks)
 	*stacks = (struct sampled_stacks){ 0 };
 }
 
-/* By its name: sampler.c gives it. */
-static bool is_of_threads(const struct run_shard *shard)
+bool shard_is_process(const struct run *run, size_t i)
 {
-	const char *end = shard->path ? strstr(shard->path, RUNDIR_STACKS) : NULL;
+	const struct run_shard *shard = &run->shards[i];
+	bool again = shard->role == ROLE_MACHINE;
 
-	return end && !end[strlen(RUNDIR_STACKS)];
+	for (size_t k = 0; shard->role != ROLE_PROCESS && k < run->n_shards && !again; k++)
+		again = k != i && run->shards[k].pid == shard->pid &&
+			run->shards[k].rank == shard->rank &&
+			(run->shards[k].role == ROLE_PROCESS || k < i);
+	return !again;
 }
 
 size_t run_processes(const struct run *run)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < run->n_shards; i++) {
-		bool again = run->shards[i].of_machine;
-
-		for (size_t k = 0; k < i && !again; k++)
-			again = run->shards[k].pid == run->shards[i].pid &&
-				run->shards[k].rank == run->shards[i].rank &&
-				is_of_threads(&run->shards[k]) != is_of_threads(&run->shards[i]);
-		n += !again;
-	}
+	for (size_t i = 0; i < run->n_shards; i++)
+		n += shard_is_process(run, i);
 	/* A program that recorded nothing itself is one all the same. */
 	return n || !run->n_shards ? n : 1;
 }

@@ -344,7 +344,7 @@ static void next_rank(struct top *top, int by)
 	top->one = NULL;
 	do
 		now = turn(now, last, by);
-	while (now >= 0 && (top->run->shards[now].of_machine ||
+	while (now >= 0 && (!shard_is_process(top->run, (size_t)now) ||
 			    load(top, top->run->shards[now].path, &top->one, NULL) < 0));
 	top->shard = now < 0 ? ALL_RANKS : (size_t)now;
 	change_all(top);
