@@ -216,6 +216,18 @@ static inline bool run_is_foreign(const struct run *run)
 
 /* Dictionary look-ups; id 0 gives "" or the zero site. Strings are NUL-terminated. */
 const char *run_string(const struct run *run, uint32_t id);
+/* Whether a shard is the one that stands for its process, which may have been seen from outside, too. */
+static inline bool shard_is_process(const struct run *run, size_t i)
+{
+	const struct run_shard *shard = &run->shards[i];
+	bool again = shard->role == ROLE_MACHINE;
+
+	for (size_t k = 0; shard->role != ROLE_PROCESS && k < run->n_shards && !again; k++)
+		again = k != i && run->shards[k].pid == shard->pid &&
+			run->shards[k].rank == shard->rank &&
+			(run->shards[k].role == ROLE_PROCESS || k < i);
+	return !again;
+}
 /* The last value that a process gave a fact; NULL: none did. */
 static inline const char *run_fact(const struct run *run, const char *key)
 {

@@ -379,7 +379,7 @@ void track_words(const struct builder *b, const struct track *track, char *group
 	size_t length;
 
 	for (size_t s = 0; s < b->run->n_shards; s++)
-		processes += shards[s].rank == track->rank;
+		processes += shards[s].rank == track->rank && shard_is_process(b->run, s);
 	if (processes > 1)
 		snprintf(group, size, "rank %u (process %u)", track->rank,
 			 shards[track->shard].pid);

@@ -385,18 +385,6 @@ void sampled_stacks_release(struct sampled_stacks *stacks)
 	*stacks = (struct sampled_stacks){ 0 };
 }
 
-bool shard_is_process(const struct run *run, size_t i)
-{
-	const struct run_shard *shard = &run->shards[i];
-	bool again = shard->role == ROLE_MACHINE;
-
-	for (size_t k = 0; shard->role != ROLE_PROCESS && k < run->n_shards && !again; k++)
-		again = k != i && run->shards[k].pid == shard->pid &&
-			run->shards[k].rank == shard->rank &&
-			(run->shards[k].role == ROLE_PROCESS || k < i);
-	return !again;
-}
-
 size_t run_processes(const struct run *run)
 {
 	size_t n = 0;

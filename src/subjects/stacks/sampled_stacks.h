@@ -54,8 +54,6 @@ struct stack_times stack_sample_times(const struct run *run, size_t i);
 
 /* A process may have several shards: what it has recorded itself, and what was seen of it from outside. */
 size_t run_processes(const struct run *run);
-/* Whether a shard is the one that stands for its process. */
-bool shard_is_process(const struct run *run, size_t i);
 
 /* Its fields; see stacks_fields.c. Forms of its table: places in the program, and causes of waiting. */
 enum { STACKS_PLACES = 1, STACKS_CAUSES = 2 };
