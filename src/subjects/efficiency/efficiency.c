@@ -138,7 +138,7 @@ static int model(const struct run *run, const struct selection *sel, const struc
 {
 	struct share *shares = calloc(run->n_shards ? run->n_shards : 1, sizeof(*shares));
 	double flops = 0;
-	bool told;
+	bool told = false;
 	int r = shares ? sum_steps(run, sel, shares, &told) : -ENOMEM;
 
 	for (size_t i = 0; r >= 0 && i < run->n_shards; i++) {
