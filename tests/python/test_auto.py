@@ -2,6 +2,7 @@
 """PyTorch programs that know nothing of moescope, under `moescope run`: steps are the program's own,
 phases are those that it measures itself, and the program does the same as without."""
 import functools
+import glob
 import json
 import os
 import statistics
@@ -65,6 +66,11 @@ class Program:
         assert self.same == self.plain
         assert [row["step"] for row in self.steps] == list(range(self.told["steps"]))
         assert not any(row["unfinished"] for row in self.steps)
+
+
+def shards_of(run):
+    """Of processes, not that of the machine."""
+    return glob.glob(os.path.join(run, "[0-9]*.mst"))
 
 
 @pytest.mark.parametrize("name", ["accumulation", "scaler", "gan", "three", "critic", "closure",
@@ -139,19 +145,17 @@ def test_an_end_in_the_middle_of_a_step(tmp_path, name, status):
 def test_workers_of_a_loader_are_no_processes_of_the_run(tmp_path, name):
     program = Program(tmp_path, name)
     program.check()
-    assert len([file for file in os.listdir(program.run) if file.endswith(".mst")]) == 1
+    assert len(shards_of(program.run)) == 1
 
 
 def test_a_forked_child_is_a_process_of_the_run(tmp_path):
     program = Program(tmp_path, "forked")
     assert program.same == program.plain
     shards = {}
-    for file in os.listdir(program.run):
-        if file.endswith(".mst"):
-            rows = [row for row in _library.table("steps", os.path.join(program.run, file))["rows"]
-                    if not row["unfinished"]]
-            shards[file] = len(rows)
-            assert all(row["phases"]["forward"] > 0 for row in rows)
+    for file in shards_of(program.run):
+        rows = [row for row in _library.table("steps", file)["rows"] if not row["unfinished"]]
+        shards[file] = len(rows)
+        assert all(row["phases"]["forward"] > 0 for row in rows)
     assert sorted(shards.values()) == [program.told["child"], program.told["steps"]]
 
 
