@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from moescope import _library
+from moescope.auto import program as auto
 
 torch = pytest.importorskip("torch")
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "auto_programs.py")
@@ -223,3 +224,17 @@ def test_without_a_library_the_program_runs(tmp_path):
     with open(os.path.join(program.run, "run.json"), encoding="utf-8") as file:
         notes = json.load(file)["notes"]
     assert notes.startswith("steps and phases of PyTorch are not recorded: libmoescope.so was not found")
+
+
+def test_a_machine_with_a_gpu_is_left_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(auto, "_GPU", str(tmp_path))
+    monkeypatch.delenv("MOESCOPE_AUTO", raising=False)
+    said = []
+    one = auto.Program(said.append)
+    one.install()
+    try:
+        assert torch.nn.Linear(1, 1)(torch.ones(1)).numel() == 1
+        assert not one._on and one.library is None
+        assert len(said) == 1 and "NVIDIA GPU" in said[0]
+    finally:
+        one.remove()

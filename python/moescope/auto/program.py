@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _KEY = "auto"
 _OPERATIONS = f"{_KEY} operations"  # tables.h knows it
 _NAMED = 10  # sampled steps that the run names
+_GPU = "/dev/nvidiactl"  # asking torch or the driver would initialise CUDA, which forbids forking
+_EVERYWHERE = "everywhere"  # as a value of MOESCOPE_AUTO, for tests on a GPU
 
 
 class _Nothing:
@@ -136,6 +138,10 @@ class Program(Phases):
 
         if get_worker_info() is not None:
             self.remove()
+            return False
+        if os.path.exists(_GPU) and os.environ.get("MOESCOPE_AUTO") != _EVERYWHERE:
+            self._leave("steps and phases of PyTorch are not looked for on a machine with an NVIDIA GPU: "
+                        "that has not been tried enough; moescope.profile and moescope.step mark them")
             return False
         try:
             library = lib.load()
