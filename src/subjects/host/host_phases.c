@@ -39,17 +39,9 @@ static int64_t last_look(const struct host_readings *readings, const struct host
 {
 	const int64_t *time_ns = readings->run->host_sample.time_ns;
 	struct host_series looks = thing->series[HOST_THREAD_LOOKS];
-	size_t low = 0, high = looks.n;
+	size_t n = host_readings_until(readings, looks, before_ns - 1);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (time_ns[looks.rows[middle]] < before_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? time_ns[looks.rows[low - 1]] : INT64_MIN;
+	return n ? time_ns[looks.rows[n - 1]] : INT64_MIN;
 }
 
 /* Between two readings: evenly from one to the other. */
@@ -58,19 +50,11 @@ static bool between(const struct host_readings *readings, const struct host_thin
 {
 	const struct table_host_sample *t = &readings->run->host_sample;
 	struct host_series series = thing->series[metric];
-	size_t low = 0, high = series.n;
+	size_t low = host_readings_until(readings, series, time_ns);
 	int64_t from_ns, to_ns;
 	double before, after;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->time_ns[series.rows[middle]] <= time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || !series.n)
+	if (!low)
 		return false;
 	before = (double)t->value[series.rows[low - 1]];
 	*ret_value = before;

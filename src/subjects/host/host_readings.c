@@ -165,11 +165,10 @@ const struct host_thing *host_find(const struct host_readings *readings, uint16_
 	return NULL;
 }
 
-bool host_at(const struct host_readings *readings, const struct host_thing *thing,
-	     enum host_metric metric, int64_t time_ns, double *ret_value)
+size_t host_readings_until(const struct host_readings *readings, struct host_series series,
+			   int64_t time_ns)
 {
 	const struct table_host_sample *t = &readings->run->host_sample;
-	struct host_series series = thing ? thing->series[metric] : (struct host_series){ 0 };
 	size_t low = 0, high = series.n;
 
 	while (low < high) {
@@ -180,9 +179,19 @@ bool host_at(const struct host_readings *readings, const struct host_thing *thin
 		else
 			high = middle;
 	}
-	if (!low)
+	return low;
+}
+
+bool host_at(const struct host_readings *readings, const struct host_thing *thing,
+	     enum host_metric metric, int64_t time_ns, double *ret_value)
+{
+	const struct table_host_sample *t = &readings->run->host_sample;
+	struct host_series series = thing ? thing->series[metric] : (struct host_series){ 0 };
+	size_t n = host_readings_until(readings, series, time_ns);
+
+	if (!n)
 		return false;
-	*ret_value = (double)t->value[series.rows[low - 1]];
+	*ret_value = (double)t->value[series.rows[n - 1]];
 	return true;
 }
 

@@ -37,6 +37,9 @@ void host_readings_release(struct host_readings *readings);
 /* NULL: there is none. */
 const struct host_thing *host_find(const struct host_readings *readings, uint16_t shard,
 				   enum host_place place);
+/* How many readings of a series are from that time or before. */
+size_t host_readings_until(const struct host_readings *readings, struct host_series series,
+			   int64_t time_ns);
 /* As it was at a time: false before the first reading, or without one. */
 bool host_at(const struct host_readings *readings, const struct host_thing *thing,
 	     enum host_metric metric, int64_t time_ns, double *ret_value);
