@@ -229,12 +229,7 @@ def test_without_a_library_the_program_runs(tmp_path):
 def test_a_machine_with_a_gpu_is_left_alone(monkeypatch, tmp_path):
     monkeypatch.setattr(auto, "_GPU", str(tmp_path))
     monkeypatch.delenv("MOESCOPE_AUTO", raising=False)
-    said = []
-    one = auto.Program(said.append)
-    one.install()
-    try:
-        assert torch.nn.Linear(1, 1)(torch.ones(1)).numel() == 1
-        assert not one._on and one.library is None
-        assert len(said) == 1 and "NVIDIA GPU" in said[0]
-    finally:
-        one.remove()
+    call, backward, said = torch.nn.Module.__call__, torch.autograd.backward, []
+    auto.install(said.append)
+    assert torch.nn.Module.__call__ is call and torch.autograd.backward is backward
+    assert len(said) == 1 and "NVIDIA GPU" in said[0]

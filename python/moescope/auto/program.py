@@ -139,10 +139,6 @@ class Program(Phases):
         if get_worker_info() is not None:
             self.remove()
             return False
-        if os.path.exists(_GPU) and os.environ.get("MOESCOPE_AUTO") != _EVERYWHERE:
-            self._leave("steps and phases of PyTorch are not looked for on a machine with an NVIDIA GPU: "
-                        "that has not been tried enough; moescope.profile and moescope.step mark them")
-            return False
         try:
             library = lib.load()
         except errors.MoescopeError as why:
@@ -410,6 +406,10 @@ class Program(Phases):
 def install(note: Callable[[str], None]) -> None:
     """Once in a process, after torch has been imported. note: for the run, where the library has not
     been loaded."""
+    if os.path.exists(_GPU) and os.environ.get("MOESCOPE_AUTO") != _EVERYWHERE:
+        note("steps and phases of PyTorch are not looked for on a machine with an NVIDIA GPU: that has "
+             "not been tried enough; moescope.profile and moescope.step mark them")
+        return
     program = Program(note)
     try:
         program.install()
