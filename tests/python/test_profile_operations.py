@@ -145,7 +145,8 @@ def test_device_columns():
 def test_tables_are_sorted_and_cut(ours):
     profiler, _ = train(ours, mlp, profile_memory=True)
     averages = profiler.key_averages()
-    table = averages.table(sort_by="self_cpu_time_total", row_limit=3, header="mine")
+    table = averages.table(sort_by="self_cpu_time_total", row_limit=3, header="mine",
+                           max_name_column_width=None)  # any operation may be the slowest
     lines = table.splitlines()
     largest = max(averages, key=lambda row: row.self_cpu_time_total)
     assert lines[0] == "mine" and lines[4].startswith(largest.key)
