@@ -66,8 +66,9 @@ static void trouble_shards(const struct scene *scene, struct page *page)
 		if (trouble == NO_TROUBLE || ++n[trouble] > PROCESSES_MOST)
 			continue;
 		page_trouble(page, "rank %u, %s %u%s %s", shard->rank,
-			     shard->role == ROLE_MACHINE ? "the machine's readings by process"
-							 : "process",
+			     shard->role == ROLE_MACHINE    ? "the machine's readings by process"
+			     : shard->role == ROLE_COUNTERS ? "counters read by process"
+							    : "process",
 			     shard->pid, trouble == NOT_READ ? ":" : "",
 			     trouble == NOT_READ ? shard->trouble.message : words[trouble]);
 	}
@@ -180,4 +181,5 @@ void facts_page(const struct scene *scene, struct page *page)
 {
 	put_facts(scene, ROLE_PROCESS, page);
 	put_facts(scene, ROLE_THREADS, page);
+	put_facts(scene, ROLE_COUNTERS, page);
 }

@@ -156,6 +156,8 @@ static enum shard_role role_of(const struct run_shard *shard)
 	name = name ? name + 1 : shard->path;
 	if (strncmp(name, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0)
 		return ROLE_MACHINE;
+	if (strncmp(name, RUNDIR_COUNTERS, strlen(RUNDIR_COUNTERS)) == 0)
+		return ROLE_COUNTERS;
 	if (end && !end[strlen(RUNDIR_STACKS)])
 		return ROLE_THREADS;
 	if (strstr(name, RUNDIR_MARK))

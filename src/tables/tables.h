@@ -82,7 +82,7 @@ enum shard_state {
 };
 
 /* What a shard is about: a process by itself, or something that was seen from outside. */
-enum shard_role { ROLE_PROCESS, ROLE_THREADS, ROLE_MARK, ROLE_MACHINE };
+enum shard_role { ROLE_PROCESS, ROLE_THREADS, ROLE_MARK, ROLE_MACHINE, ROLE_COUNTERS };
 
 struct run_shard {
 	char *path;
@@ -220,7 +220,7 @@ const char *run_string(const struct run *run, uint32_t id);
 static inline bool shard_is_process(const struct run *run, size_t i)
 {
 	const struct run_shard *shard = &run->shards[i];
-	bool again = shard->role == ROLE_MACHINE;
+	bool again = shard->role == ROLE_MACHINE || shard->role == ROLE_COUNTERS;
 
 	for (size_t k = 0; shard->role != ROLE_PROCESS && k < run->n_shards && !again; k++)
 		again = k != i && run->shards[k].pid == shard->pid &&

@@ -17,11 +17,12 @@
 
 #define RUNDIR_SUFFIX ".mscope"
 /* Shards that were made from outside: the ends of the names of those about threads, RANK-PID-stacks.mst,
- * what is in those of marks, RANK-PID-mark-TIME.mst, and the begin of that about the machine, host-PID.mst:
- * PID of who watches. */
+ * what is in those of marks, RANK-PID-mark-TIME.mst, and the begin of those about the machine and the counters
+ * of its devices, host-PID.mst and counters-PID.mst: PID of who watches. */
 #define RUNDIR_STACKS "-stacks.mst"
 #define RUNDIR_MARK "-mark-"
 #define RUNDIR_HOST "host-"
+#define RUNDIR_COUNTERS "counters-"
 #define RUNDIR_FORMAT 1 /* of run.json; a newer one is rejected */
 
 struct rundir_meta {

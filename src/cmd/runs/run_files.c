@@ -47,7 +47,8 @@ int run_files_look(const char *path, struct run_files *ret_files)
 	while ((entry = readdir(dir))) {
 		if (is_dot(entry->d_name))
 			continue;
-		if (strncmp(entry->d_name, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0 &&
+		if ((strncmp(entry->d_name, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0 ||
+		     strncmp(entry->d_name, RUNDIR_COUNTERS, strlen(RUNDIR_COUNTERS)) == 0) &&
 		    ends_with(entry->d_name, ".mst"))
 			files.machine = true;
 		else

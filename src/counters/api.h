@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is used of libcupti's counters and of the driver, opened at run time.
+ */
+#ifndef COUNTERS_API_H
+#define COUNTERS_API_H
+
+#include <cuda.h>
+#include <cupti_pmsampling.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_target.h>
+
+#include "base/err.h"
+
+/* Metrics of chips: works without a GPU and without a driver. */
+#define COUNTER_HOST_FUNCTIONS(FUNCTION)                                                           \
+	FUNCTION(cuptiGetResultString)                                                             \
+	FUNCTION(cuptiProfilerHostInitialize)                                                      \
+	FUNCTION(cuptiProfilerHostDeinitialize)                                                    \
+	FUNCTION(cuptiProfilerHostGetBaseMetrics)                                                  \
+	FUNCTION(cuptiProfilerHostGetSubMetrics)                                                   \
+	FUNCTION(cuptiProfilerHostConfigAddMetrics)                                                \
+	FUNCTION(cuptiProfilerHostGetConfigImageSize)                                              \
+	FUNCTION(cuptiProfilerHostGetConfigImage)                                                  \
+	FUNCTION(cuptiProfilerHostGetNumOfPasses)                                                  \
+	FUNCTION(cuptiProfilerHostEvaluateToGpuValues)
+
+#define COUNTER_DEVICE_FUNCTIONS(FUNCTION)                                                         \
+	FUNCTION(cuptiProfilerInitialize)                                                          \
+	FUNCTION(cuptiDeviceGetChipName)                                                           \
+	FUNCTION(cuptiPmSamplingGetCounterAvailability)                                            \
+	FUNCTION(cuptiPmSamplingEnable)                                                            \
+	FUNCTION(cuptiPmSamplingDisable)                                                           \
+	FUNCTION(cuptiPmSamplingSetConfig)                                                         \
+	FUNCTION(cuptiPmSamplingStart)                                                             \
+	FUNCTION(cuptiPmSamplingStop)                                                              \
+	FUNCTION(cuptiPmSamplingDecodeData)                                                        \
+	FUNCTION(cuptiPmSamplingGetCounterDataSize)                                                \
+	FUNCTION(cuptiPmSamplingCounterDataImageInitialize)                                        \
+	FUNCTION(cuptiPmSamplingGetCounterDataInfo)                                                \
+	FUNCTION(cuptiPmSamplingCounterDataGetSampleInfo)
+
+#define COUNTER_DRIVER_FUNCTIONS(FUNCTION)                                                         \
+	FUNCTION(cuInit)                                                                           \
+	FUNCTION(cuDeviceGetCount)                                                                 \
+	FUNCTION(cuDeviceGetName)                                                                  \
+	FUNCTION(cuDeviceGetUuid_v2)
+
+struct counter_api {
+#define FUNCTION(name) __typeof__(name) *name;
+	COUNTER_HOST_FUNCTIONS(FUNCTION)
+	COUNTER_DEVICE_FUNCTIONS(FUNCTION)
+	COUNTER_DRIVER_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
+extern struct counter_api counter_api;
+
+/* 0, or -errno with a sentence. A second call does nothing. */
+int counter_api_open(struct err *err);
+/* The same, and the driver is initialised. */
+int counter_api_open_devices(struct err *err);
+
+/* -errno with a sentence: what was tried, CUPTI's words, and a remedy where there is one. */
+int counter_error(struct err *err, CUptiResult result, const char *what);
+
+/* A parameter block of CUPTI with its size. */
+#define CUPTI_PARAMS(Name, ...) \
+	((CUpti_##Name##_Params){ .structSize = CUpti_##Name##_Params_STRUCT_SIZE, ##__VA_ARGS__ })
+
+#endif

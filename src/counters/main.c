@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope-counters: hardware counters of the machine's GPUs, for `moescope run --counters` and `moescope
+ * doctor`. A program of its own: it loads the driver and CUPTI, and whatever happens in them happens to neither
+ * moescope nor the program that is looked at.
+ *
+ *   chip NAME                 what a chip can count over time, and the passes of each exact set
+ *   devices                   the same for the GPUs of this machine
+ *   sample RUN NS KEEP_NS     samples of all GPUs every NS nanoseconds into a shard of RUN, until the standard input
+ *                             ends; with KEEP_NS only those of that last time, at each line "keep" that comes in and at
+ *                             each mark that is set in RUN
+ *
+ * One line for each thing that it has to say: "ready", or "error: " and a sentence. Exit 0, 1 for trouble, 2 for
+ * wrong use.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "counters/api.h"
+#include "counters/recorder.h"
+#include "device/driver/gpu_devices.h"
+#include "trace/rundir.h"
+
+#define METRICS_MOST 128
+#define DRAIN_MS 50 /* from look to look at what the devices have counted */
+#define WRITE_NS INT64_C(1000000000)
+
+static int print_sets(const char *chip_name, struct err *err)
+{
+	struct timed_counter timed[TIMED_COUNTERS_MOST];
+	struct chip *chip = NULL;
+	size_t n = 0;
+	int r = chip_open(&chip, chip_name, CHIP_OVER_TIME, NULL, err);
+
+	if (r == 0)
+		r = timed_counters_choose(chip, timed, &n, err);
+	chip_close(chip);
+	chip = NULL;
+	for (size_t i = 0; i < n; i++)
+		printf("over time %s %s\n", timed[i].name, timed[i].metric);
+	if (r == 0)
+		r = chip_open(&chip, chip_name, CHIP_EXACT, NULL, err);
+	for (size_t s = 0; r == 0 && exact_set_name(s); s++) {
+		const char *const *metrics = exact_set(exact_set_name(s), &n);
+		const char *there[METRICS_MOST];
+		struct chip_plan plan;
+		size_t known = 0;
+
+		for (size_t i = 0; i < n; i++)
+			if (chip_has(chip, metrics[i]))
+				there[known++] = metrics[i];
+		r = chip_plan_make(chip, there, known, &plan, err);
+		if (r == 0)
+			printf("set %s metrics %zu of %zu passes %zu\n", exact_set_name(s), known,
+			       n, plan.passes);
+		chip_plan_release(&plan);
+	}
+	chip_close(chip);
+	return r;
+}
+
+static int print_devices(struct err *err)
+{
+	int n = 0, r = counter_api_open_devices(err);
+
+	if (r == 0 && counter_api.cuDeviceGetCount(&n) != CUDA_SUCCESS)
+		n = 0;
+	for (int i = 0; r == 0 && i < n; i++) {
+		CUpti_Device_GetChipName_Params params =
+			CUPTI_PARAMS(Device_GetChipName, .deviceIndex = (size_t)i);
+
+		r = counter_error(err, counter_api.cuptiDeviceGetChipName(&params),
+				  "the GPU does not say which chip it has");
+		if (r == 0) {
+			printf("device %d %s\n", i, params.pChipName);
+			r = print_sets(params.pChipName, err);
+		}
+	}
+	return r;
+}
+
+/* The devices that are sampled. */
+struct watched {
+	struct pm_sampler *sampler[GPU_DEVICES_MAX];
+	struct recorder_device *device[GPU_DEVICES_MAX];
+	int n;
+	bool lost;
+};
+
+static void uuid_text(int device, char *text, size_t size)
+{
+	CUuuid uuid;
+	const unsigned char *b = (const unsigned char *)uuid.bytes;
+
+	text[0] = '\0';
+	if (counter_api.cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS)
+		snprintf(text, size,
+			 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+			 b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11],
+			 b[12], b[13], b[14], b[15]);
+}
+
+/* Devices are numbered as nvidia-smi does, which is how other readings of them are. */
+static int add_device(struct watched *watched, struct recorder *recorder, int device,
+		      int64_t interval_ns, struct err *err)
+{
+	static struct gpu_devices all;
+	static bool asked;
+	const struct timed_counter *counters;
+	const struct gpu_device *found;
+	char name[96] = "", uuid[64];
+	bool mig = false;
+	size_t n;
+	int r;
+
+	if (!asked && gpu_devices_open(&all, NULL) < 0)
+		all.n = 0;
+	asked = true;
+	r = pm_sampler_open(&watched->sampler[watched->n], device, interval_ns, err);
+	if (r < 0)
+		return r;
+	counters = pm_sampler_counters(watched->sampler[watched->n], &n);
+	uuid_text(device, uuid, sizeof(uuid));
+	counter_api.cuDeviceGetName(name, sizeof(name), device);
+	found = gpu_devices_find(&all, uuid, &mig);
+	watched->device[watched->n++] = recorder_add(
+		recorder, found ? found->index : (uint32_t)device, name, uuid, counters, n);
+	return 0;
+}
+
+static int drain(struct watched *watched, struct err *err)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < watched->n; i++) {
+		bool lost;
+
+		r = pm_sampler_drain(watched->sampler[i], recorder_sample, watched->device[i],
+				     &lost, err);
+		watched->lost = watched->lost || lost;
+	}
+	return r;
+}
+
+/* Whether a mark has come into the run since. */
+static bool marks_came(int fd)
+{
+	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t n = fd < 0 ? 0 : read(fd, events, sizeof(events));
+	bool came = false;
+
+	for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= n;) {
+		const struct inotify_event *event = (const void *)(events + at);
+
+		came = came || (event->len && strstr(event->name, RUNDIR_MARK));
+		at += (ssize_t)sizeof(*event) + event->len;
+	}
+	return came;
+}
+
+/* Until the input ends. */
+static int follow(struct watched *watched, struct recorder *recorder, int64_t keep_ns, int marks,
+		  struct err *err)
+{
+	struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+				{ .fd = marks, .events = POLLIN } };
+	int64_t written_ns = clock_monotonic_ns();
+	bool ends = false;
+	int r = 0;
+
+	while (r == 0 && !ends) {
+		bool keep = false;
+		char line[256];
+
+		if (poll(fds, 2, DRAIN_MS) > 0 && fds[0].revents) {
+			ssize_t n = read(STDIN_FILENO, line, sizeof(line));
+
+			ends = n <= 0;
+			keep = n > 0;
+		}
+		keep = (fds[1].revents && marks_came(marks)) || keep;
+		r = drain(watched, err);
+		if (keep || (!keep_ns && clock_monotonic_ns() - written_ns >= WRITE_NS)) {
+			recorder_write(recorder);
+			written_ns = clock_monotonic_ns();
+		}
+	}
+	return r;
+}
+
+static void tell_facts(const struct watched *watched, struct recorder *recorder,
+		       int64_t interval_ns)
+{
+	char text[160];
+	int64_t error_ns = 0;
+
+	for (int i = 0; i < watched->n; i++)
+		if (pm_sampler_clock_error(watched->sampler[i]) > error_ns)
+			error_ns = pm_sampler_clock_error(watched->sampler[i]);
+	snprintf(text, sizeof(text),
+		 "every %g ms, by PM sampling; times of samples are within %.3f ms",
+		 (double)interval_ns / 1e6, (double)error_ns / 1e6);
+	recorder_fact(recorder, "counters over time", text);
+	if (watched->lost)
+		recorder_fact(recorder, "counters lost", "the device had no room for some samples");
+}
+
+static int sample(const char *run, int64_t interval_ns, int64_t keep_ns, struct err *err)
+{
+	struct recorder *recorder = NULL;
+	struct watched watched = { 0 };
+	int n = 0, closed, marks = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	int r = counter_api_open_devices(err);
+
+	if (marks >= 0)
+		inotify_add_watch(marks, run, IN_CREATE | IN_MOVED_TO);
+	if (r == 0)
+		r = recorder_open(&recorder, run, keep_ns, err);
+	if (r < 0)
+		return r;
+	if (counter_api.cuDeviceGetCount(&n) != CUDA_SUCCESS || !n)
+		r = err_set(err, -ENODEV, "there is no GPU whose counters could be read");
+	for (int i = 0; r == 0 && i < n && i < GPU_DEVICES_MAX; i++)
+		r = add_device(&watched, recorder, i, interval_ns, err);
+	if (r == 0) {
+		printf("ready\n");
+		fflush(stdout);
+		r = follow(&watched, recorder, keep_ns, marks, err);
+	}
+	tell_facts(&watched, recorder, interval_ns);
+	for (int i = 0; i < watched.n; i++)
+		pm_sampler_close(watched.sampler[i]);
+	closed = recorder_close(recorder, r == 0 ? err : &(struct err){ "" });
+	return r < 0 ? r : closed;
+}
+
+int main(int argc, char **argv)
+{
+	struct err err = { "" };
+	int r;
+
+	/* The end of the input is the end; keys are for the program. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	if (argc == 3 && !strcmp(argv[1], "chip")) {
+		r = counter_api_open(&err);
+		r = r < 0 ? r : print_sets(argv[2], &err);
+	} else if (argc == 2 && !strcmp(argv[1], "devices")) {
+		r = print_devices(&err);
+	} else if (argc == 5 && !strcmp(argv[1], "sample")) {
+		r = sample(argv[2], strtoll(argv[3], NULL, 10), strtoll(argv[4], NULL, 10), &err);
+	} else {
+		fprintf(stderr, "usage: moescope-counters chip NAME | devices | sample RUN NS KEEP_NS\n");
+		return 2;
+	}
+	if (r < 0)
+		printf("error: %s\n", err.message);
+	fflush(stdout);
+	/* The driver's destructors have been seen to hang; nothing of ours is left to do. */
+	_exit(r < 0);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counters of one device at fixed intervals, whoever works on it: PM sampling. Nothing runs in the program that is
+ * looked at, and clocks stay as they are. One thread.
+ */
+#ifndef COUNTERS_PM_SAMPLER_H
+#define COUNTERS_PM_SAMPLER_H
+
+#include <stdbool.h>
+
+#include "counters/sets.h"
+
+struct pm_sampler;
+
+/* device: CUDA's number. 0, or -errno with a sentence. It samples from then on. */
+int pm_sampler_open(struct pm_sampler **ret_sampler, int device, int64_t interval_ns,
+		    struct err *err);
+const struct timed_counter *pm_sampler_counters(const struct pm_sampler *sampler, size_t *ret_n);
+/* Ends sampling. NULL is fine. */
+void pm_sampler_close(struct pm_sampler *sampler);
+
+/* What has come since: values in the order of the counters, NaN for one that was not counted. Times are
+ * CLOCK_MONOTONIC; see pm_sampler_clock. */
+struct pm_sample {
+	int64_t start_ns, end_ns;
+	const double *values;
+};
+typedef void pm_sample_fn(void *context, const struct pm_sample *sample);
+/* 0, or -errno with a sentence. *ret_lost: the device had no room for some. */
+int pm_sampler_drain(struct pm_sampler *sampler, pm_sample_fn *fn, void *context, bool *ret_lost,
+		     struct err *err);
+
+/* The device's clock is not the host's, and there is no call for both without a context. A sample cannot have
+ * begun before sampling was asked for, nor be read before it ended: the offset is between these bounds, and the
+ * second gets closer with every drain. The width of what is left, in ns. */
+int64_t pm_sampler_clock_error(const struct pm_sampler *sampler);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples of counters on their way into a shard of the run: all of them, or those of the last seconds when somebody
+ * asks for them. One thread.
+ */
+#ifndef COUNTERS_RECORDER_H
+#define COUNTERS_RECORDER_H
+
+#include "counters/pm_sampler.h"
+
+struct recorder;
+
+/* keep_ns: how far back samples are kept; 0: everything is written. 0, or -errno with a sentence. */
+int recorder_open(struct recorder **ret_recorder, const char *run, int64_t keep_ns,
+		  struct err *err);
+
+/* A device and what is counted on it: for recorder_sample. The counters must outlive the recorder. */
+struct recorder_device;
+struct recorder_device *recorder_add(struct recorder *recorder, uint32_t device, const char *name,
+				     const char *uuid, const struct timed_counter *counters,
+				     size_t n);
+/* A pm_sample_fn with a recorder_device as its context. */
+void recorder_sample(void *device, const struct pm_sample *sample);
+
+/* What the run is to say. */
+void recorder_fact(struct recorder *recorder, const char *key, const char *value);
+/* To the file: the samples that are kept, each once. */
+void recorder_write(struct recorder *recorder);
+/* 0, or -errno with the first trouble there was. */
+int recorder_close(struct recorder *recorder, struct err *err);
+
+#endif

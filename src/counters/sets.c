@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sets of counters; see sets.h.
+ *
+ * Over time there is one pass. NVIDIA's own selections (…TriageCompute.…) are laid out so that all of a unit's counters
+ * fit into it; chips without them have the plain names. Throughputs of whole units (sm__throughput) need many
+ * passes, and so does the plain hit rate.
+ */
+#include "counters/sets.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define OF_PEAK ".avg.pct_of_peak_sustained_elapsed"
+
+/* The first of a name that the chip has is taken. */
+static const struct timed_counter timed[] = {
+	{ "sm_active_pct", "TPC.TriageCompute.sm__cycles_active" OF_PEAK },
+	{ "sm_active_pct", "sm__cycles_active" OF_PEAK },
+	{ "tensor_active_pct", "TPC.TriageCompute.sm__pipe_tensor_cycles_active_realtime" OF_PEAK },
+	{ "tensor_active_pct", "sm__pipe_tensor_cycles_active" OF_PEAK },
+	{ "dram_read_pct", "FBSP.TriageCompute.dramc__read_throughput" OF_PEAK },
+	{ "dram_read_pct", "dram__read_throughput" OF_PEAK },
+	{ "dram_write_pct", "FBSP.TriageCompute.dramc__write_throughput" OF_PEAK },
+	{ "dram_write_pct", "dram__write_throughput" OF_PEAK },
+	{ "warps_active_pct", "TPC.TriageCompute.tpc__warps_active_realtime" OF_PEAK },
+	{ "warps_active_pct", "sm__warps_active" OF_PEAK },
+	{ "instructions_pct", "TPC.TriageCompute.sm__inst_executed_realtime" OF_PEAK },
+	{ "l2_hit_pct", "LTS.TriageCompute.lts__average_t_sector_hit_rate_realtime.pct" },
+	{ "clock_sm_hz", "gpc__cycles_elapsed.avg.per_second" },
+	{ "pcie_read_bytes", "PCI.TriageCompute.pcie__read_bytes.sum" },
+	{ "pcie_read_bytes", "pcie__read_bytes.sum" },
+	{ "pcie_write_bytes", "PCI.TriageCompute.pcie__write_bytes.sum" },
+	{ "pcie_write_bytes", "pcie__write_bytes.sum" },
+	{ "nvlink_request_rx_bytes",
+	  "NVLRX.TriageCompute.nvlrx__bytes_packet_request_data_user.sum" },
+	{ "nvlink_response_rx_bytes",
+	  "NVLRX.TriageCompute.nvlrx__bytes_packet_response_data_user.sum" },
+	{ "nvlink_request_tx_bytes",
+	  "NVLTX.TriageCompute.nvltx__bytes_packet_request_data_user.sum" },
+	{ "nvlink_response_tx_bytes",
+	  "NVLTX.TriageCompute.nvltx__bytes_packet_response_data_user.sum" },
+	{ "tensor_half_active_pct",
+	  "TPC.TriageCompute.sm__pipe_tensor_op_hmma_cycles_active_realtime" OF_PEAK },
+	{ "gpu_active_cycles", "FE_B.TriageCompute.gr__cycles_active.avg" },
+};
+
+static bool fits(const struct chip *chip, const struct timed_counter *counters, size_t n)
+{
+	const char *metrics[TIMED_COUNTERS_MOST];
+	struct chip_plan plan;
+	bool one;
+
+	for (size_t i = 0; i < n; i++)
+		metrics[i] = counters[i].metric;
+	if (chip_plan_make(chip, metrics, n, &plan, NULL) < 0)
+		return false;
+	one = plan.passes == 1;
+	chip_plan_release(&plan);
+	return one;
+}
+
+int timed_counters_choose(const struct chip *chip, struct timed_counter *counters, size_t *ret_n,
+			  struct err *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < COUNT(timed) && n < TIMED_COUNTERS_MOST; i++) {
+		bool there = false;
+
+		for (size_t k = 0; k < n; k++)
+			there = there || !strcmp(counters[k].name, timed[i].name);
+		if (there || !chip_has(chip, timed[i].metric))
+			continue;
+		counters[n] = timed[i];
+		n += fits(chip, counters, n + 1);
+	}
+	*ret_n = n;
+	return n ? 0 : err_set(err, -ENODEV, "this GPU has none of the counters that can be read over time");
+}
+
+#define TIME "gpu__time_duration.sum", "gpc__cycles_elapsed.avg.per_second"
+#define DRAM                                                                                       \
+	"dram__bytes_read.sum", "dram__bytes_write.sum",                                           \
+		"dram__throughput.avg.pct_of_peak_sustained_elapsed"
+#define SM                                                                                         \
+	"sm__cycles_active.avg.pct_of_peak_sustained_elapsed",                                     \
+		"sm__warps_active.avg.pct_of_peak_sustained_active",                               \
+		"smsp__thread_inst_executed_per_inst_executed.ratio"
+#define TENSOR_PIPE "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+#define CACHES                                                                                     \
+	"lts__t_sector_hit_rate.pct", "l1tex__t_sector_hit_rate.pct", "lts__t_bytes.sum",          \
+		"l1tex__t_bytes.sum", "lts__throughput.avg.pct_of_peak_sustained_elapsed",         \
+		"l1tex__throughput.avg.pct_of_peak_sustained_active"
+#define PIPES                                                                                      \
+	"sm__throughput.avg.pct_of_peak_sustained_elapsed",                                        \
+		"sm__inst_executed.avg.per_cycle_active",                                          \
+		"smsp__issue_active.avg.pct_of_peak_sustained_active",                             \
+		"smsp__warps_eligible.avg.per_cycle_active",                                       \
+		"sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",                     \
+		"sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",                     \
+		"sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active",                     \
+		"sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"
+#define TENSOR_OPERATIONS                                                                          \
+	"sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_fp16.sum",           \
+		"sm__ops_path_tensor_src_fp16_dst_fp32.sum",                                       \
+		"sm__ops_path_tensor_src_fp16_dst_fp16.sum",                                       \
+		"sm__ops_path_tensor_src_tf32_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum",    \
+		"sm__ops_path_tensor_src_int8.sum", "sm__ops_path_tensor_src_fp64.sum"
+#define STALL(reason) "smsp__average_warps_issue_stalled_" reason "_per_issue_active.ratio"
+#define STALLS                                                                                     \
+	STALL("barrier"), STALL("branch_resolving"), STALL("dispatch_stall"), STALL("drain"),      \
+		STALL("gmma"), STALL("imc_miss"), STALL("lg_throttle"), STALL("long_scoreboard"),  \
+		STALL("math_pipe_throttle"), STALL("membar"), STALL("mio_throttle"),               \
+		STALL("misc"), STALL("no_instruction"), STALL("not_selected"), STALL("selected"),  \
+		STALL("short_scoreboard"), STALL("sleeping"), STALL("tex_throttle"), STALL("wait")
+
+static const char *const basic[] = { TIME, DRAM, SM, TENSOR_PIPE };
+static const char *const memory[] = { TIME, DRAM, CACHES };
+static const char *const compute[] = { TIME, SM, TENSOR_PIPE, PIPES };
+static const char *const tensor[] = { TIME, SM, TENSOR_PIPE, TENSOR_OPERATIONS };
+static const char *const stalls[] = { TIME, SM, STALLS };
+static const char *const full[] = {
+	TIME, DRAM, SM, TENSOR_PIPE, CACHES, PIPES, TENSOR_OPERATIONS, STALLS
+};
+
+static const struct {
+	const char *name;
+	const char *const *metrics;
+	size_t n;
+} sets[] = {
+#define SET(name) { #name, name, COUNT(name) }
+	SET(basic), SET(memory), SET(compute), SET(tensor), SET(stalls), SET(full),
+#undef SET
+};
+
+const char *const *exact_set(const char *name, size_t *ret_n)
+{
+	for (size_t i = 0; i < COUNT(sets); i++)
+		if (!strcmp(sets[i].name, name)) {
+			*ret_n = sets[i].n;
+			return sets[i].metrics;
+		}
+	return NULL;
+}
+
+const char *exact_set_name(size_t i)
+{
+	return i < COUNT(sets) ? sets[i].name : NULL;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which counters are read when nobody names any.
+ */
+#ifndef COUNTERS_SETS_H
+#define COUNTERS_SETS_H
+
+#include "counters/chip.h"
+
+/* A reading over time. */
+struct timed_counter {
+	const char *name;   /* ours, with its unit */
+	const char *metric; /* of the chip */
+};
+#define TIMED_COUNTERS_MOST 24
+
+/* What this chip can count over time in one pass, most important first; what does not fit is left out.
+ * *ret_n of at most TIMED_COUNTERS_MOST. 0, or -errno with a sentence when nothing is left. */
+int timed_counters_choose(const struct chip *chip, struct timed_counter *counters, size_t *ret_n,
+			  struct err *err);
+
+/* The metrics of an exact set (basic, memory, compute, tensor, stalls, full); NULL: no such set.
+ * The chip may lack some of them. */
+const char *const *exact_set(const char *name, size_t *ret_n);
+/* The name of set number i; NULL after the last. */
+const char *exact_set_name(size_t i);
+
+#endif
