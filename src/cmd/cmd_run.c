@@ -12,6 +12,7 @@
 #include "cmd/options/common_options.h"
 #include "cmd/options/listening.h"
 #include "cmd/options/run_options.h"
+#include "cmd/recording/counters.h"
 #include "cmd/recording/watched.h"
 #include "cmd/runs/run_files.h"
 #include "cmd/runs/run_find.h"
@@ -24,7 +25,7 @@
 
 struct values {
 	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token,
-		*interval;
+		*interval, *counters, *counters_interval;
 	bool force, quiet, top, stacks, no_auto;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb, stacks_rate;
@@ -135,6 +136,19 @@ static const struct option_desc own[] = {
 	  .help = "do not read what the machine and the program's processes do, for 'moescope host'; that "
 		  "takes no more than 0.1% of a processor",
 	  .offset = offsetof(struct values, no_host) },
+	{ .name = "counters",
+	  .kind = OPTION_STRING,
+	  .metavar = "WHAT",
+	  .help = "read hardware counters of the GPUs from outside the program: timeline (all the time) or "
+		  "recorder (only the last ten seconds before each 'moescope mark')",
+	  .default_text = "none",
+	  .offset = offsetof(struct values, counters) },
+	{ .name = "counters-interval",
+	  .kind = OPTION_STRING,
+	  .metavar = "TIME",
+	  .help = "with --counters: from sample to sample, such as 200us or 10ms",
+	  .default_text = "1ms",
+	  .offset = offsetof(struct values, counters_interval) },
 	{ .name = "top",
 	  .kind = OPTION_FLAG,
 	  .help = "show the run on the terminal while it grows, as 'moescope top' does; the "
@@ -346,6 +360,17 @@ static struct watch *start_watch(const struct recording *recording)
 	return watch;
 }
 
+/* Likewise. What is wrong is said before the program starts. */
+static void start_counters(const struct recording *recording, struct counters *counters,
+			   int64_t interval_ns, int64_t keep_ns)
+{
+	struct err err = { "" };
+
+	if (recording->path &&
+	    counters_start(counters, recording->path, interval_ns, keep_ns, &err) < 0)
+		say("'--counters' is left out: %s.", err.message);
+}
+
 static int take_interval(const struct values *values, int64_t *ret_ns, struct err *err)
 {
 	if (!values->interval)
@@ -354,6 +379,17 @@ static int take_interval(const struct values *values, int64_t *ret_ns, struct er
 		return err_set(err, -EINVAL,
 			       "'--interval' is about the view of '--top'; give both.");
 	return watch_interval(values->interval, ret_ns, err);
+}
+
+static int take_counters(const struct values *values, int64_t *ret_interval_ns,
+			 int64_t *ret_keep_ns, struct err *err)
+{
+	if (values->counters)
+		return counters_parse(values->counters, values->counters_interval, ret_interval_ns,
+				      ret_keep_ns, err);
+	return values->counters_interval
+		       ? err_set(err, -EINVAL, "'--counters-interval' is for '--counters'.")
+		       : 0;
 }
 
 static int run_run(struct invocation *inv)
@@ -370,8 +406,9 @@ static int run_run(struct invocation *inv)
 	};
 	struct recording recording = RECORDING_NONE;
 	struct metrics metrics = { 0 };
+	struct counters counters = { 0 };
 	struct err err = { "" };
-	int64_t interval_ns = SCREEN_NS;
+	int64_t interval_ns = SCREEN_NS, counters_ns = 0, keep_ns = 0;
 	struct sampler *sampler;
 	struct watch *watch;
 	char schedule[160];
@@ -379,21 +416,28 @@ static int run_run(struct invocation *inv)
 
 	if (schedule_canonical(values->schedule, values->sample, schedule, sizeof(schedule), &err) <
 		    0 ||
-	    check_values(values, &plan, &err) < 0 || take_interval(values, &interval_ns, &err) < 0)
+	    check_values(values, &plan, &err) < 0 ||
+	    take_interval(values, &interval_ns, &err) < 0 ||
+	    take_counters(values, &counters_ns, &keep_ns, &err) < 0)
 		return usage_error(inv->command, "%s", err.message);
 	if (values->schedule || values->sample > 1)
 		plan.schedule = schedule;
 	status = take_port(&metrics, inv);
 	if (status != EXIT_OK)
 		return status;
+	if (values->counters)
+		counters_prepare(&counters);
 	status = recording_begin(&recording, &plan, inv->args);
 	if (status == EXIT_OK)
 		open_metrics(&metrics, &recording);
 	if (status == EXIT_OK && values->top)
 		log_fd = open_view(&recording);
+	if (status == EXIT_OK && values->counters)
+		start_counters(&recording, &counters, counters_ns, keep_ns);
 	if (status == EXIT_OK)
 		status = recording_launch(&recording, inv->args, log_fd);
 	if (status != EXIT_OK) {
+		counters_stop(&counters, &err);
 		http_close(metrics.server);
 		recording_release(&recording);
 		return status;
@@ -402,6 +446,8 @@ static int run_run(struct invocation *inv)
 				 : NULL;
 	watch = values->no_host ? NULL : start_watch(&recording);
 	wait_for_end(&recording, log_fd >= 0, interval_ns);
+	if (counters_stop(&counters, &err) < 0)
+		say("not all counters are recorded: %s", err.message);
 	if (watch_stop(watch, &err) < 0)
 		say("not all of the machine is recorded: %s", err.message);
 	if (sampler_stop(sampler, &err) < 0)

@@ -98,7 +98,7 @@ int counter_api_open_devices(struct err *err)
 	static const char *const names[] = { "libcuda.so.1", NULL };
 	CUpti_Profiler_Initialize_Params initialize = CUPTI_PARAMS(Profiler_Initialize);
 	int r = counter_api_open(err);
-	void *cuda = r == 0 ? dynlib_open(names, NULL) : NULL;
+	void *cuda = r == 0 ? dynlib_open(names, "MOESCOPE_CUDA") : NULL;
 
 	if (r < 0)
 		return r;

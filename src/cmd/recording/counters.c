@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The process that reads counters; see counters.h.
+ */
+#include "cmd/recording/counters.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text/format.h"
+#include "cmd/recording/installed.h"
+
+#define READY_MS 10000 /* for the driver to start, at most */
+#define END_MS 10000   /* for the last samples */
+#define INTERVAL_LEAST_NS 10000
+#define INTERVAL_MOST_NS INT64_C(1000000000)
+
+void counters_prepare(struct counters *counters)
+{
+	size_t n = 0;
+
+	*counters = (struct counters){ .input = -1, .output = -1 };
+	while (environ[n])
+		n++;
+	/* The words stay where they are: whoever sets one makes a new one. */
+	counters->environment = calloc(n + 1, sizeof(char *));
+	if (counters->environment)
+		memcpy(counters->environment, environ, n * sizeof(char *));
+}
+
+static int spawn(struct counters *counters, char *const *argv)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	int to[2] = { -1, -1 }, from[2] = { -1, -1 }, r = 0;
+	sigset_t none;
+
+	sigemptyset(&none);
+	if (pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
+		r = errno;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
+	posix_spawnattr_init(&attributes);
+	/* A session of its own: signals to the program's group are not for it. */
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	if (r == 0)
+		r = posix_spawn(&counters->pid, argv[0], &actions, &attributes, argv,
+				counters->environment);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	if (to[0] >= 0)
+		close(to[0]);
+	if (from[1] >= 0)
+		close(from[1]);
+	counters->input = to[1];
+	counters->output = from[0];
+	if (r != 0)
+		counters->pid = 0;
+	return -r;
+}
+
+/* The next line that it has to say, without its end; "": none came in that time, or it has ended. */
+static void read_line(const struct counters *counters, int timeout_ms, char *line, size_t size)
+{
+	int64_t until_ns = clock_monotonic_ns() + timeout_ms * INT64_C(1000000);
+	size_t n = 0;
+	char byte = 0;
+
+	while (n + 1 < size && byte != '\n') {
+		struct pollfd fd = { .fd = counters->output, .events = POLLIN };
+		int64_t left_ms = (until_ns - clock_monotonic_ns()) / 1000000;
+
+		if (left_ms <= 0 || poll(&fd, 1, (int)left_ms) <= 0 ||
+		    read(counters->output, &byte, 1) != 1)
+			break;
+		if (byte != '\n')
+			line[n++] = byte;
+	}
+	line[n] = '\0';
+}
+
+/* The process has ended, or is made to. */
+static void bury(struct counters *counters)
+{
+	int64_t until_ns = clock_monotonic_ns() + END_MS * INT64_C(1000000);
+	struct pollfd fd = { .fd = counters->output, .events = 0 };
+
+	/* The other end of its output closes with it. */
+	while (clock_monotonic_ns() < until_ns && !(fd.revents & POLLHUP))
+		if (poll(&fd, 1, END_MS) < 0 && errno != EINTR)
+			break;
+	if (!(fd.revents & POLLHUP))
+		kill(counters->pid, SIGKILL);
+	while (waitpid(counters->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	counters->pid = 0;
+}
+
+static void release(struct counters *counters)
+{
+	if (counters->input >= 0)
+		close(counters->input);
+	if (counters->output >= 0)
+		close(counters->output);
+	counters->input = counters->output = -1;
+	free(counters->environment);
+	counters->environment = NULL;
+}
+
+int counters_start(struct counters *counters, const char *run, int64_t interval_ns, int64_t keep_ns,
+		   struct err *err)
+{
+	char *program = installed_program("moescope-counters");
+	char interval[24], keep[24], line[900] = "";
+	char *argv[] = { program, "sample", (char *)run, interval, keep, NULL };
+	int r;
+
+	snprintf(interval, sizeof(interval), "%lld", (long long)interval_ns);
+	snprintf(keep, sizeof(keep), "%lld", (long long)keep_ns);
+	if (!program) {
+		release(counters);
+		return err_set(err, -ENOENT,
+			       "moescope-counters is not next to moescope; build with the CUDA headers "
+			       "and install again (make, make install)");
+	}
+	r = counters->environment ? spawn(counters, argv) : -ENOMEM;
+	free(program);
+	if (r < 0) {
+		release(counters);
+		return err_sys(err, r, "moescope-counters cannot be started");
+	}
+	read_line(counters, READY_MS, line, sizeof(line));
+	if (!strcmp(line, "ready"))
+		return 0;
+	close(counters->input);
+	counters->input = -1;
+	bury(counters);
+	release(counters);
+	return err_set(err, -EIO, "%s",
+		       strncmp(line, "error: ", 7) == 0
+			       ? line + 7
+			       : "moescope-counters ended, or did not begin within ten seconds");
+}
+
+int counters_stop(struct counters *counters, struct err *err)
+{
+	char line[900];
+	int r = 0;
+
+	if (!counters->pid) {
+		release(counters);
+		return 0;
+	}
+	close(counters->input);
+	counters->input = -1;
+	read_line(counters, END_MS, line, sizeof(line));
+	if (line[0])
+		r = err_set(err, -EIO, "%s", strncmp(line, "error: ", 7) == 0 ? line + 7 : line);
+	bury(counters);
+	release(counters);
+	return r;
+}
+
+int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
+		   int64_t *ret_keep_ns, struct err *err)
+{
+	*ret_interval_ns = 1000000;
+	*ret_keep_ns = 0;
+	if (!strcmp(what, "recorder"))
+		*ret_keep_ns = COUNTERS_KEEP_NS;
+	else if (strcmp(what, "timeline") != 0)
+		return err_set(err, -EINVAL,
+			       "'--counters' takes timeline (all samples) or recorder (the last ten "
+			       "seconds before each mark), not '%s'.",
+			       what);
+	if (interval && interval_parse(interval, ret_interval_ns, err) < 0)
+		return -EINVAL;
+	if (*ret_interval_ns < INTERVAL_LEAST_NS || *ret_interval_ns > INTERVAL_MOST_NS)
+		return err_set(err, -EINVAL, "'--counters-interval' is from 10us to 1s.");
+	return 0;
+}

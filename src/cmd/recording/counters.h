@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hardware counters of the GPUs while a program runs: a process of their own reads them (src/counters).
+ */
+#ifndef CMD_COUNTERS_H
+#define CMD_COUNTERS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+#define COUNTERS_KEEP_NS INT64_C(10000000000) /* of "recorder" */
+
+struct counters {
+	pid_t pid; /* 0: none */
+	int input, output;
+	char **environment; /* that of moescope itself; the program's would load the profiler */
+};
+
+/* Before the program's environment is made. */
+void counters_prepare(struct counters *counters);
+/* Returns when they are being read, or nobody may: 0, or -errno with a sentence.
+ * keep_ns: only the last so many are kept; 0: all. */
+int counters_start(struct counters *counters, const char *run, int64_t interval_ns, int64_t keep_ns,
+		   struct err *err);
+/* Ends it. 0, or -errno with a sentence: not all is there. */
+int counters_stop(struct counters *counters, struct err *err);
+
+/* "timeline" or "recorder", and "1ms". 0, or -EINVAL with a sentence. */
+int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
+		   int64_t *ret_keep_ns, struct err *err);
+
+#endif

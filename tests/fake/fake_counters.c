@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A driver with one GPU and the part of CUPTI that counts, for moescope-counters. The chip FAKE has four counters over
+ * time, of which one does not fit into the pass. Its clock is five seconds ahead of the host's; the SMs are active in
+ * every second tenth of a second of it.
+ *
+ * MOESCOPE_FAKE_COUNTERS: "denied" (no permission), "held" (by another profiler), "full" (every tenth drain loses).
+ */
+#include <cuda.h>
+#include <cupti_pmsampling.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_target.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+#define AHEAD_NS UINT64_C(5000000000)
+#define TENTH_NS UINT64_C(100000000)
+
+static const char *const metrics[] = { "sm__cycles_active", "dram__read_throughput",
+				       "sm__warps_active", "pcie__read_bytes" };
+#define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
+static const char *const parts[] = { ".avg.pct_of_peak_sustained_elapsed", ".sum" };
+
+/* A counter data image. */
+struct data {
+	size_t n, capacity;
+	uint64_t times[]; /* start of each */
+};
+
+static struct {
+	uint64_t interval_ns, next_ns; /* of the device's clock */
+	unsigned int drains, added;
+} device;
+
+static int is(const char *what)
+{
+	const char *given = getenv("MOESCOPE_FAKE_COUNTERS");
+
+	return given && !strcmp(given, what);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + AHEAD_NS;
+}
+
+EXPORTED CUresult cuInit(unsigned int flags)
+{
+	(void)flags;
+	return getenv("CUDA_INJECTION64_PATH") ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+EXPORTED CUresult cuDeviceGetCount(int *count)
+{
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
+EXPORTED CUresult cuDeviceGetName(char *name, int size, CUdevice number)
+{
+	(void)number;
+	strncpy(name, "Fake GPU", (size_t)size);
+	return CUDA_SUCCESS;
+}
+
+EXPORTED CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice number)
+{
+	(void)number;
+	memset(uuid, 0x11, sizeof(*uuid));
+	return CUDA_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
+{
+	*text = result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+		: result == CUPTI_ERROR_INVALID_OPERATION     ? "CUPTI_ERROR_INVALID_OPERATION"
+							      : "CUPTI_ERROR_UNKNOWN";
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params *params)
+{
+	(void)params;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params *params)
+{
+	params->pChipName = "FAKE";
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params *params)
+{
+	if (strcmp(params->pChipName, "FAKE") != 0)
+		return CUPTI_ERROR_UNKNOWN;
+	device.added = 0;
+	params->pHostObject = (void *)&device;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Params *params)
+{
+	(void)params;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiProfilerHostGetBaseMetrics(CUpti_Profiler_Host_GetBaseMetrics_Params *params)
+{
+	params->numMetrics = params->metricType == CUPTI_METRIC_TYPE_COUNTER ? N_METRICS : 0;
+	params->ppMetricNames = (const char **)metrics;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiProfilerHostGetSubMetrics(CUpti_Profiler_Host_GetSubMetrics_Params *params)
+{
+	params->numOfSubmetrics = 2;
+	params->ppSubMetrics = (const char **)parts;
+	return CUPTI_SUCCESS;
+}
+
+/* More than three need a second pass. */
+EXPORTED CUptiResult
+cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params *params)
+{
+	device.added = (unsigned int)params->numMetrics;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Params *params)
+{
+	params->configImageSize = 1;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_Params *params)
+{
+	params->pConfigImage[0] = (uint8_t)device.added;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params *params)
+{
+	params->numOfPasses = params->pConfigImage[0] > 3 ? 2 : 1;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params *params)
+{
+	const struct data *data = (const void *)params->pCounterDataImage;
+	uint64_t middle = data->times[params->rangeIndex] + device.interval_ns / 2;
+
+	for (size_t i = 0; i < params->numMetrics; i++)
+		params->pMetricValues[i] =
+			!strncmp(params->ppMetricNames[i], "sm__cycles", 10)
+				? middle / TENTH_NS % 2 ? 80 : 0
+			: !strncmp(params->ppMetricNames[i], "dram", 4) ? 25
+									: NAN;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiPmSamplingGetCounterAvailability(CUpti_PmSampling_GetCounterAvailability_Params *params)
+{
+	params->counterAvailabilityImageSize = 1;
+	return is("denied") ? CUPTI_ERROR_INSUFFICIENT_PRIVILEGES : CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPmSamplingEnable(CUpti_PmSampling_Enable_Params *params)
+{
+	params->pPmSamplingObject = (void *)&device;
+	return is("held") ? CUPTI_ERROR_INVALID_OPERATION : CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPmSamplingDisable(CUpti_PmSampling_Disable_Params *params)
+{
+	(void)params;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPmSamplingSetConfig(CUpti_PmSampling_SetConfig_Params *params)
+{
+	device.interval_ns = params->samplingInterval;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params *params)
+{
+	(void)params;
+	device.next_ns = now_ns();
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPmSamplingStop(CUpti_PmSampling_Stop_Params *params)
+{
+	(void)params;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiPmSamplingGetCounterDataSize(CUpti_PmSampling_GetCounterDataSize_Params *params)
+{
+	params->counterDataSize = sizeof(struct data) + params->maxSamples * sizeof(uint64_t);
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPmSamplingCounterDataImageInitialize(
+	CUpti_PmSampling_CounterDataImage_Initialize_Params *params)
+{
+	struct data *data = (void *)params->pCounterData;
+
+	data->n = 0;
+	data->capacity = (params->counterDataSize - sizeof(*data)) / sizeof(uint64_t);
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *params)
+{
+	struct data *data = (void *)params->pCounterDataImage;
+	uint64_t until_ns = now_ns();
+
+	while (device.next_ns + device.interval_ns <= until_ns && data->n < data->capacity) {
+		data->times[data->n++] = device.next_ns;
+		device.next_ns += device.interval_ns;
+	}
+	params->decodeStopReason =
+		data->n == data->capacity ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
+					  : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
+	params->overflow = is("full") && ++device.drains % 10 == 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounterDataInfo_Params *params)
+{
+	const struct data *data = (const void *)params->pCounterDataImage;
+
+	params->numTotalSamples = params->numPopulatedSamples = params->numCompletedSamples =
+		data->n;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiPmSamplingCounterDataGetSampleInfo(CUpti_PmSampling_CounterData_GetSampleInfo_Params *params)
+{
+	const struct data *data = (const void *)params->pCounterDataImage;
+
+	params->startTimestamp = data->times[params->sampleIndex];
+	params->endTimestamp = params->startTimestamp + device.interval_ns;
+	return CUPTI_SUCCESS;
+}
