@@ -80,10 +80,11 @@ int counter_api_open(struct err *err)
 	if (!cupti && !getenv("MOESCOPE_CUPTI"))
 		cupti = open_of_python();
 	if (!cupti)
-		return err_set(err, -ENOENT,
-			       "counters need libcupti, and none was found: install the CUDA toolkit "
-			       "or the package nvidia-cuda-cupti, and set MOESCOPE_CUPTI to its "
-			       "libcupti.so");
+		return err_set(
+			err, -ENOENT,
+			"counters need libcupti, and none was found: install the CUDA toolkit "
+			"or the package nvidia-cuda-cupti, and set MOESCOPE_CUPTI to its "
+			"libcupti.so");
 	open_beside_cupti();
 	if (dynlib_symbols(cupti, host_symbols, COUNT(host_symbols)) == 0)
 		return 0;

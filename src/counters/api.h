@@ -65,7 +65,7 @@ int counter_api_open_devices(struct err *err);
 int counter_error(struct err *err, CUptiResult result, const char *what);
 
 /* A parameter block of CUPTI with its size. */
-#define CUPTI_PARAMS(Name, ...) \
+#define CUPTI_PARAMS(Name, ...)                                                                    \
 	((CUpti_##Name##_Params){ .structSize = CUpti_##Name##_Params_STRUCT_SIZE, ##__VA_ARGS__ })
 
 #endif

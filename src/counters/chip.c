@@ -37,8 +37,8 @@ static int host_open(const struct chip *chip, CUpti_Profiler_Host_Object **ret_h
 
 static void host_close(CUpti_Profiler_Host_Object *host)
 {
-	CUpti_Profiler_Host_Deinitialize_Params params =
-		CUPTI_PARAMS(Profiler_Host_Deinitialize, .pHostObject = host);
+	CUpti_Profiler_Host_Deinitialize_Params params = CUPTI_PARAMS(Profiler_Host_Deinitialize,
+								      .pHostObject = host);
 
 	if (host)
 		counter_api.cuptiProfilerHostDeinitialize(&params);
@@ -88,9 +88,9 @@ typedef bool metric_fn(void *context, CUpti_MetricType type, const char *name);
 static void each_metric(const struct chip *chip, metric_fn *fn, void *context)
 {
 	for (int type = 0; type < CUPTI_METRIC_TYPE__COUNT; type++) {
-		CUpti_Profiler_Host_GetBaseMetrics_Params params = CUPTI_PARAMS(
-			Profiler_Host_GetBaseMetrics, .pHostObject = chip->host,
-			.metricType = (CUpti_MetricType)type);
+		CUpti_Profiler_Host_GetBaseMetrics_Params params =
+			CUPTI_PARAMS(Profiler_Host_GetBaseMetrics, .pHostObject = chip->host,
+				     .metricType = (CUpti_MetricType)type);
 
 		if (counter_api.cuptiProfilerHostGetBaseMetrics(&params) != CUPTI_SUCCESS)
 			continue;
@@ -158,8 +158,8 @@ static int make_image(struct chip_plan *plan, struct err *err)
 {
 	CUpti_Profiler_Host_GetConfigImageSize_Params measure =
 		CUPTI_PARAMS(Profiler_Host_GetConfigImageSize, .pHostObject = plan->host);
-	CUpti_Profiler_Host_GetConfigImage_Params get =
-		CUPTI_PARAMS(Profiler_Host_GetConfigImage, .pHostObject = plan->host);
+	CUpti_Profiler_Host_GetConfigImage_Params get = CUPTI_PARAMS(Profiler_Host_GetConfigImage,
+								     .pHostObject = plan->host);
 	CUpti_Profiler_Host_GetNumOfPasses_Params passes =
 		CUPTI_PARAMS(Profiler_Host_GetNumOfPasses);
 	CUptiResult result = counter_api.cuptiProfilerHostGetConfigImageSize(&measure);

@@ -73,8 +73,8 @@ static int print_devices(struct err *err)
 	if (r == 0 && counter_api.cuDeviceGetCount(&n) != CUDA_SUCCESS)
 		n = 0;
 	for (int i = 0; r == 0 && i < n; i++) {
-		CUpti_Device_GetChipName_Params params =
-			CUPTI_PARAMS(Device_GetChipName, .deviceIndex = (size_t)i);
+		CUpti_Device_GetChipName_Params params = CUPTI_PARAMS(Device_GetChipName,
+								      .deviceIndex = (size_t)i);
 
 		r = counter_error(err, counter_api.cuptiDeviceGetChipName(&params),
 				  "the GPU does not say which chip it has");
@@ -113,11 +113,9 @@ static int add_device(struct watched *watched, struct recorder *recorder, int de
 {
 	static struct gpu_devices all;
 	static bool asked;
-	const struct timed_counter *counters;
 	const struct gpu_device *found;
 	char name[96] = "", uuid[64];
 	bool mig = false;
-	size_t n;
 	int r;
 
 	if (!asked && gpu_devices_open(&all, NULL) < 0)
@@ -126,12 +124,13 @@ static int add_device(struct watched *watched, struct recorder *recorder, int de
 	r = pm_sampler_open(&watched->sampler[watched->n], device, interval_ns, err);
 	if (r < 0)
 		return r;
-	counters = pm_sampler_counters(watched->sampler[watched->n], &n);
 	uuid_text(device, uuid, sizeof(uuid));
 	counter_api.cuDeviceGetName(name, sizeof(name), device);
 	found = gpu_devices_find(&all, uuid, &mig);
-	watched->device[watched->n++] = recorder_add(
-		recorder, found ? found->index : (uint32_t)device, name, uuid, counters, n);
+	watched->device[watched->n] = recorder_add(recorder,
+						   found ? found->index : (uint32_t)device, name,
+						   uuid, watched->sampler[watched->n]);
+	watched->n++;
 	return 0;
 }
 
@@ -199,14 +198,10 @@ static void tell_facts(const struct watched *watched, struct recorder *recorder,
 		       int64_t interval_ns)
 {
 	char text[160];
-	int64_t error_ns = 0;
 
-	for (int i = 0; i < watched->n; i++)
-		if (pm_sampler_clock_error(watched->sampler[i]) > error_ns)
-			error_ns = pm_sampler_clock_error(watched->sampler[i]);
 	snprintf(text, sizeof(text),
 		 "every %g ms, by PM sampling; times of samples are within %.3f ms",
-		 (double)interval_ns / 1e6, (double)error_ns / 1e6);
+		 (double)interval_ns / 1e6, (double)recorder_clock_error(recorder) / 1e6);
 	recorder_fact(recorder, "counters over time", text);
 	if (watched->lost)
 		recorder_fact(recorder, "counters lost", "the device had no room for some samples");
@@ -234,6 +229,8 @@ static int sample(const char *run, int64_t interval_ns, int64_t keep_ns, struct 
 		fflush(stdout);
 		r = follow(&watched, recorder, keep_ns, marks, err);
 	}
+	if (!keep_ns)
+		recorder_write(recorder);
 	tell_facts(&watched, recorder, interval_ns);
 	for (int i = 0; i < watched.n; i++)
 		pm_sampler_close(watched.sampler[i]);
@@ -258,7 +255,8 @@ int main(int argc, char **argv)
 	} else if (argc == 5 && !strcmp(argv[1], "sample")) {
 		r = sample(argv[2], strtoll(argv[3], NULL, 10), strtoll(argv[4], NULL, 10), &err);
 	} else {
-		fprintf(stderr, "usage: moescope-counters chip NAME | devices | sample RUN NS KEEP_NS\n");
+		fprintf(stderr,
+			"usage: moescope-counters chip NAME | devices | sample RUN NS KEEP_NS\n");
 		return 2;
 	}
 	if (r < 0)

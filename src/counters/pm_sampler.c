@@ -10,8 +10,9 @@
 #include "base/clock.h"
 #include "counters/api.h"
 
-#define BUFFER_BYTES ((size_t)64 << 20) /* on the way from the device: seconds at the shortest interval */
-#define SAMPLES 4096			/* decoded at a time */
+#define BUFFER_BYTES                                                                               \
+	((size_t)64 << 20) /* on the way from the device: seconds at the shortest interval */
+#define SAMPLES 4096	   /* decoded at a time */
 
 struct pm_sampler {
 	int device;
@@ -24,15 +25,15 @@ struct pm_sampler {
 	struct chip_plan plan;
 	CUpti_PmSampling_Object *object;
 	bool runs;
-	int64_t asked_ns;	       /* when it was started */
+	int64_t asked_ns;		   /* when it was started */
 	int64_t offset_least, offset_most; /* from the device's clock to ours */
 	bool clock_known;
 };
 
 static int read_available(struct pm_sampler *s, struct err *err)
 {
-	CUpti_PmSampling_GetCounterAvailability_Params params = CUPTI_PARAMS(
-		PmSampling_GetCounterAvailability, .deviceIndex = (size_t)s->device);
+	CUpti_PmSampling_GetCounterAvailability_Params params =
+		CUPTI_PARAMS(PmSampling_GetCounterAvailability, .deviceIndex = (size_t)s->device);
 	CUptiResult result = counter_api.cuptiPmSamplingGetCounterAvailability(&params);
 
 	if (result == CUPTI_SUCCESS) {
@@ -47,8 +48,8 @@ static int read_available(struct pm_sampler *s, struct err *err)
 
 static int choose(struct pm_sampler *s, struct err *err)
 {
-	CUpti_Device_GetChipName_Params params =
-		CUPTI_PARAMS(Device_GetChipName, .deviceIndex = (size_t)s->device);
+	CUpti_Device_GetChipName_Params params = CUPTI_PARAMS(Device_GetChipName,
+							      .deviceIndex = (size_t)s->device);
 	int r = counter_error(err, counter_api.cuptiDeviceGetChipName(&params),
 			      "the GPU does not say which chip it has");
 
@@ -65,8 +66,8 @@ static int choose(struct pm_sampler *s, struct err *err)
 
 static int enable(struct pm_sampler *s, int64_t interval_ns, struct err *err)
 {
-	CUpti_PmSampling_Enable_Params enable =
-		CUPTI_PARAMS(PmSampling_Enable, .deviceIndex = (size_t)s->device);
+	CUpti_PmSampling_Enable_Params enable = CUPTI_PARAMS(PmSampling_Enable,
+							     .deviceIndex = (size_t)s->device);
 	CUpti_PmSampling_SetConfig_Params config = CUPTI_PARAMS(
 		PmSampling_SetConfig, .configSize = s->plan.image_size, .pConfig = s->plan.image,
 		.hardwareBufferSize = BUFFER_BYTES, .samplingInterval = (uint64_t)interval_ns,
@@ -88,9 +89,9 @@ static int enable(struct pm_sampler *s, int64_t interval_ns, struct err *err)
 
 static int empty_data(struct pm_sampler *s, struct err *err)
 {
-	CUpti_PmSampling_CounterDataImage_Initialize_Params params = CUPTI_PARAMS(
-		PmSampling_CounterDataImage_Initialize, .pPmSamplingObject = s->object,
-		.counterDataSize = s->data_size, .pCounterData = s->data);
+	CUpti_PmSampling_CounterDataImage_Initialize_Params params =
+		CUPTI_PARAMS(PmSampling_CounterDataImage_Initialize, .pPmSamplingObject = s->object,
+			     .counterDataSize = s->data_size, .pCounterData = s->data);
 
 	return counter_error(err, counter_api.cuptiPmSamplingCounterDataImageInitialize(&params),
 			     "counters cannot be decoded");
@@ -98,9 +99,9 @@ static int empty_data(struct pm_sampler *s, struct err *err)
 
 static int make_data(struct pm_sampler *s, struct err *err)
 {
-	CUpti_PmSampling_GetCounterDataSize_Params params = CUPTI_PARAMS(
-		PmSampling_GetCounterDataSize, .pPmSamplingObject = s->object,
-		.pMetricNames = s->metrics, .numMetrics = s->n, .maxSamples = SAMPLES);
+	CUpti_PmSampling_GetCounterDataSize_Params params =
+		CUPTI_PARAMS(PmSampling_GetCounterDataSize, .pPmSamplingObject = s->object,
+			     .pMetricNames = s->metrics, .numMetrics = s->n, .maxSamples = SAMPLES);
 	int r = counter_error(err, counter_api.cuptiPmSamplingGetCounterDataSize(&params),
 			      "counters cannot be decoded");
 
@@ -169,10 +170,10 @@ const struct timed_counter *pm_sampler_counters(const struct pm_sampler *s, size
 static int sample_times(const struct pm_sampler *s, size_t i, int64_t *ret_start, int64_t *ret_end,
 			struct err *err)
 {
-	CUpti_PmSampling_CounterData_GetSampleInfo_Params params = CUPTI_PARAMS(
-		PmSampling_CounterData_GetSampleInfo, .pPmSamplingObject = s->object,
-		.pCounterDataImage = s->data, .counterDataImageSize = s->data_size,
-		.sampleIndex = i);
+	CUpti_PmSampling_CounterData_GetSampleInfo_Params params =
+		CUPTI_PARAMS(PmSampling_CounterData_GetSampleInfo, .pPmSamplingObject = s->object,
+			     .pCounterDataImage = s->data, .counterDataImageSize = s->data_size,
+			     .sampleIndex = i);
 	int r = counter_error(err, counter_api.cuptiPmSamplingCounterDataGetSampleInfo(&params),
 			      "counters have no times");
 
@@ -207,7 +208,6 @@ static int bound_clock(struct pm_sampler *s, size_t n, int64_t now_ns, struct er
 static int tell(struct pm_sampler *s, size_t n, pm_sample_fn *fn, void *context, struct err *err)
 {
 	double values[TIMED_COUNTERS_MOST];
-	int64_t offset_ns = s->offset_most;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
@@ -216,8 +216,12 @@ static int tell(struct pm_sampler *s, size_t n, pm_sample_fn *fn, void *context,
 		r = sample_times(s, i, &sample.start_ns, &sample.end_ns, err);
 		if (r == 0)
 			r = chip_plan_values(&s->plan, s->data, s->data_size, i, values, err);
-		sample.start_ns += offset_ns;
-		sample.end_ns += offset_ns;
+		for (size_t k = 0; k < s->n; k++) {
+			if (s->counters[k].scale > 0)
+				values[k] *= s->counters[k].scale;
+			if (s->counters[k].sum)
+				values[k] *= 1e9 / (double)(sample.end_ns - sample.start_ns);
+		}
 		if (r == 0)
 			fn(context, &sample);
 	}
@@ -241,13 +245,11 @@ int pm_sampler_drain(struct pm_sampler *s, pm_sample_fn *fn, void *context, bool
 				      .pCounterDataImage = s->data,
 				      .counterDataImageSize = s->data_size);
 		result = counter_api.cuptiPmSamplingDecodeData(&decode);
-		*ret_lost = *ret_lost || decode.overflow ||
-			    result == CUPTI_ERROR_OUT_OF_MEMORY;
+		*ret_lost = *ret_lost || decode.overflow || result == CUPTI_ERROR_OUT_OF_MEMORY;
 		if (result != CUPTI_ERROR_OUT_OF_MEMORY)
 			r = counter_error(err, result, "counters cannot be decoded");
 		if (r == 0)
-			r = counter_error(err,
-					  counter_api.cuptiPmSamplingGetCounterDataInfo(&info),
+			r = counter_error(err, counter_api.cuptiPmSamplingGetCounterDataInfo(&info),
 					  "counters cannot be decoded");
 		if (r < 0 || !info.numCompletedSamples)
 			break;
@@ -256,12 +258,13 @@ int pm_sampler_drain(struct pm_sampler *s, pm_sample_fn *fn, void *context, bool
 			r = tell(s, info.numCompletedSamples, fn, context, err);
 		if (r == 0)
 			r = empty_data(s, err);
-	} while (r == 0 && decode.decodeStopReason ==
-				   CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL);
+	} while (r == 0 &&
+		 decode.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL);
 	return r;
 }
 
-int64_t pm_sampler_clock_error(const struct pm_sampler *s)
+int64_t pm_sampler_offset(const struct pm_sampler *s, int64_t *ret_error_ns)
 {
-	return s->clock_known ? s->offset_most - s->offset_least : 0;
+	*ret_error_ns = s->clock_known ? s->offset_most - s->offset_least : 0;
+	return s->clock_known ? s->offset_most : 0;
 }

@@ -19,8 +19,8 @@ const struct timed_counter *pm_sampler_counters(const struct pm_sampler *sampler
 /* Ends sampling. NULL is fine. */
 void pm_sampler_close(struct pm_sampler *sampler);
 
-/* What has come since: values in the order of the counters, NaN for one that was not counted. Times are
- * CLOCK_MONOTONIC; see pm_sampler_clock. */
+/* What has come since: values in the order of the counters, NaN for one that was not counted. Times are of the
+ * device's clock. */
 struct pm_sample {
 	int64_t start_ns, end_ns;
 	const double *values;
@@ -31,8 +31,9 @@ int pm_sampler_drain(struct pm_sampler *sampler, pm_sample_fn *fn, void *context
 		     struct err *err);
 
 /* The device's clock is not the host's, and there is no call for both without a context. A sample cannot have
- * begun before sampling was asked for, nor be read before it ended: the offset is between these bounds, and the
- * second gets closer with every drain. The width of what is left, in ns. */
-int64_t pm_sampler_clock_error(const struct pm_sampler *sampler);
+ * begun before sampling was asked for, nor be read before it ended: what is to be added to the device's times
+ * to have CLOCK_MONOTONIC is between these bounds. The second gets closer with every drain: it is what to add, and
+ * *ret_error_ns is how far the first is from it. */
+int64_t pm_sampler_offset(const struct pm_sampler *sampler, int64_t *ret_error_ns);
 
 #endif

@@ -21,10 +21,11 @@
 
 struct recorder_device {
 	struct recorder *recorder;
+	const struct pm_sampler *sampler;
 	uint32_t device;
 	size_t n;
 	uint32_t names[TIMED_COUNTERS_MOST];
-	/* Samples that are not written, oldest first: n + 1 numbers each, the end first. */
+	/* Samples that are not written, oldest first: the end of each by the device's clock, and n values. */
 	int64_t *times;
 	double *values;
 	size_t first, waiting, times_capacity, values_capacity;
@@ -38,6 +39,7 @@ struct recorder {
 	int64_t keep_ns;
 	struct recorder_device devices[DEVICES_MOST];
 	size_t n_devices;
+	int64_t clock_error_ns;
 	uint64_t lost; /* for want of memory */
 	int trouble;
 	struct err err;
@@ -97,17 +99,18 @@ void recorder_fact(struct recorder *r, const char *key, const char *value)
 }
 
 struct recorder_device *recorder_add(struct recorder *r, uint32_t device, const char *name,
-				     const char *uuid, const struct timed_counter *counters,
-				     size_t n)
+				     const char *uuid, const struct pm_sampler *sampler)
 {
+	const struct timed_counter *counters;
 	struct recorder_device *d;
 	char key[48], value[256];
 
 	if (r->n_devices == DEVICES_MOST)
 		return NULL;
 	d = &r->devices[r->n_devices++];
-	*d = (struct recorder_device){ .recorder = r, .device = device, .n = n };
-	for (size_t i = 0; i < n; i++)
+	*d = (struct recorder_device){ .recorder = r, .sampler = sampler, .device = device };
+	counters = pm_sampler_counters(sampler, &d->n);
+	for (size_t i = 0; i < d->n; i++)
 		d->names[i] = name_id(r, counters[i].name);
 	/* No record of a device: that is for those who know all about it. */
 	snprintf(key, sizeof(key), "counters of GPU %u", device);
@@ -150,11 +153,16 @@ void recorder_sample(void *device, const struct pm_sample *sample)
 	d->waiting++;
 }
 
+/* By now the clocks have been compared often. */
 static void append_samples(struct recorder_device *d)
 {
+	int64_t error_ns, offset_ns = pm_sampler_offset(d->sampler, &error_ns);
+
+	if (d->waiting && error_ns > d->recorder->clock_error_ns)
+		d->recorder->clock_error_ns = error_ns;
 	for (size_t i = d->first; i < d->first + d->waiting; i++)
 		for (size_t m = 0; m < d->n; m++) {
-			struct row_sample row = { .time_ns = d->times[i],
+			struct row_sample row = { .time_ns = d->times[i] + offset_ns,
 						  .device = d->device,
 						  .metric = d->names[m],
 						  .value = d->values[i * d->n + m] };
@@ -191,6 +199,11 @@ void recorder_write(struct recorder *r)
 	write_pending(r);
 }
 
+int64_t recorder_clock_error(const struct recorder *r)
+{
+	return r->clock_error_ns;
+}
+
 int recorder_close(struct recorder *r, struct err *err)
 {
 	char text[64];
@@ -201,8 +214,6 @@ int recorder_close(struct recorder *r, struct err *err)
 			 (unsigned long long)r->lost);
 		recorder_fact(r, "counters lost", text);
 	}
-	if (!r->keep_ns)
-		recorder_write(r);
 	write_pending(r);
 	error = shard_close(r->writer, &r->encoder);
 	if (error < 0)

@@ -14,19 +14,20 @@ struct recorder;
 int recorder_open(struct recorder **ret_recorder, const char *run, int64_t keep_ns,
 		  struct err *err);
 
-/* A device and what is counted on it: for recorder_sample. The counters must outlive the recorder. */
+/* A device, and who samples it: for recorder_sample. */
 struct recorder_device;
 struct recorder_device *recorder_add(struct recorder *recorder, uint32_t device, const char *name,
-				     const char *uuid, const struct timed_counter *counters,
-				     size_t n);
+				     const char *uuid, const struct pm_sampler *sampler);
 /* A pm_sample_fn with a recorder_device as its context. */
 void recorder_sample(void *device, const struct pm_sample *sample);
 
+/* How far the time of a sample that was written may be from the true one. */
+int64_t recorder_clock_error(const struct recorder *recorder);
 /* What the run is to say. */
 void recorder_fact(struct recorder *recorder, const char *key, const char *value);
 /* To the file: the samples that are kept, each once. */
 void recorder_write(struct recorder *recorder);
-/* 0, or -errno with the first trouble there was. */
+/* What is not written is lost. 0, or -errno with the first trouble there was. */
 int recorder_close(struct recorder *recorder, struct err *err);
 
 #endif

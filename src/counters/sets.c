@@ -28,22 +28,22 @@ static const struct timed_counter timed[] = {
 	{ "warps_active_pct", "sm__warps_active" OF_PEAK },
 	{ "instructions_pct", "TPC.TriageCompute.sm__inst_executed_realtime" OF_PEAK },
 	{ "l2_hit_pct", "LTS.TriageCompute.lts__average_t_sector_hit_rate_realtime.pct" },
-	{ "clock_sm_hz", "gpc__cycles_elapsed.avg.per_second" },
-	{ "pcie_read_bytes", "PCI.TriageCompute.pcie__read_bytes.sum" },
-	{ "pcie_read_bytes", "pcie__read_bytes.sum" },
-	{ "pcie_write_bytes", "PCI.TriageCompute.pcie__write_bytes.sum" },
-	{ "pcie_write_bytes", "pcie__write_bytes.sum" },
-	{ "nvlink_request_rx_bytes",
-	  "NVLRX.TriageCompute.nvlrx__bytes_packet_request_data_user.sum" },
-	{ "nvlink_response_rx_bytes",
-	  "NVLRX.TriageCompute.nvlrx__bytes_packet_response_data_user.sum" },
-	{ "nvlink_request_tx_bytes",
-	  "NVLTX.TriageCompute.nvltx__bytes_packet_request_data_user.sum" },
-	{ "nvlink_response_tx_bytes",
-	  "NVLTX.TriageCompute.nvltx__bytes_packet_response_data_user.sum" },
+	{ "sm_clock_mhz", "gpc__cycles_elapsed.avg.per_second", .scale = 1e-6 },
+	{ "pcie_read_bytes_per_s", "PCI.TriageCompute.pcie__read_bytes.sum", .sum = true },
+	{ "pcie_read_bytes_per_s", "pcie__read_bytes.sum", .sum = true },
+	{ "pcie_write_bytes_per_s", "PCI.TriageCompute.pcie__write_bytes.sum", .sum = true },
+	{ "pcie_write_bytes_per_s", "pcie__write_bytes.sum", .sum = true },
+	{ "nvlink_request_rx_bytes_per_s",
+	  "NVLRX.TriageCompute.nvlrx__bytes_packet_request_data_user.sum", .sum = true },
+	{ "nvlink_response_rx_bytes_per_s",
+	  "NVLRX.TriageCompute.nvlrx__bytes_packet_response_data_user.sum", .sum = true },
+	{ "nvlink_request_tx_bytes_per_s",
+	  "NVLTX.TriageCompute.nvltx__bytes_packet_request_data_user.sum", .sum = true },
+	{ "nvlink_response_tx_bytes_per_s",
+	  "NVLTX.TriageCompute.nvltx__bytes_packet_response_data_user.sum", .sum = true },
 	{ "tensor_half_active_pct",
 	  "TPC.TriageCompute.sm__pipe_tensor_op_hmma_cycles_active_realtime" OF_PEAK },
-	{ "gpu_active_cycles", "FE_B.TriageCompute.gr__cycles_active.avg" },
+	{ "gpu_active_pct", "FE_B.TriageCompute.gr__cycles_active" OF_PEAK },
 };
 
 static bool fits(const struct chip *chip, const struct timed_counter *counters, size_t n)
@@ -77,7 +77,9 @@ int timed_counters_choose(const struct chip *chip, struct timed_counter *counter
 		n += fits(chip, counters, n + 1);
 	}
 	*ret_n = n;
-	return n ? 0 : err_set(err, -ENODEV, "this GPU has none of the counters that can be read over time");
+	return n ? 0
+		 : err_set(err, -ENODEV,
+			   "this GPU has none of the counters that can be read over time");
 }
 
 #define TIME "gpu__time_duration.sum", "gpc__cycles_elapsed.avg.per_second"
@@ -121,16 +123,18 @@ static const char *const memory[] = { TIME, DRAM, CACHES };
 static const char *const compute[] = { TIME, SM, TENSOR_PIPE, PIPES };
 static const char *const tensor[] = { TIME, SM, TENSOR_PIPE, TENSOR_OPERATIONS };
 static const char *const stalls[] = { TIME, SM, STALLS };
-static const char *const full[] = {
-	TIME, DRAM, SM, TENSOR_PIPE, CACHES, PIPES, TENSOR_OPERATIONS, STALLS
-};
+static const char *const full[] = { TIME,  DRAM, SM, TENSOR_PIPE, CACHES, PIPES, TENSOR_OPERATIONS,
+				    STALLS };
 
 static const struct {
 	const char *name;
 	const char *const *metrics;
 	size_t n;
 } sets[] = {
-#define SET(name) { #name, name, COUNT(name) }
+#define SET(name)                                                                                  \
+	{                                                                                          \
+#name, name, COUNT(name)                                                           \
+	}
 	SET(basic), SET(memory), SET(compute), SET(tensor), SET(stalls), SET(full),
 #undef SET
 };

@@ -11,6 +11,8 @@
 struct timed_counter {
 	const char *name;   /* ours, with its unit */
 	const char *metric; /* of the chip */
+	double scale;	    /* from its unit to ours; 0: 1 */
+	bool sum;	    /* of a sample: ours is per second */
 };
 #define TIMED_COUNTERS_MOST 24
 

@@ -24,7 +24,7 @@
 	SECTION(routing_pairs) SECTION(routing_k) \
 	SUBJECT(memory) SUBJECT(device_memory) SECTION(memory) \
 	SUBJECT(efficiency) SECTION(efficiency) \
-	SUBJECT(launch_metrics) SECTION(counters) \
+	SUBJECT(launch_metrics) SUBJECT(device_counters) SECTION(counters) SECTION(hardware) \
 	SUBJECT(coverage) \
 	SUBJECT(device_states) SUBJECT(device_use) SUBJECT(timeline) \
 	SUBJECT(named_spans) \

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hardware counters over time: a scripted driver and CUPTI (tests/fake/fake_counters.c), and the metrics of real chips."""
+
+import csv
+import io
+import os
+import pathlib
+import subprocess
+import sys
+
+from cli import MOESCOPE, TINY, TINYMOE, Skip, check, environment, equal, main, moescope, one_sentence, test
+
+BUILD = os.path.dirname(MOESCOPE)
+FAKE = os.path.join(BUILD, "tests", "libfake_counters.so")
+PROGRAM = os.path.join(BUILD, "moescope-counters")
+AHEAD_NS = 5_000_000_000  # as in the fake
+TENTH_NS = 100_000_000
+MS = 1_000_000
+
+
+def needs_build():
+    if not os.path.exists(PROGRAM):
+        raise Skip("built without the CUDA headers")
+
+
+def fakes(**changes):
+    needs_build()
+    return environment(MOESCOPE_CUPTI=FAKE, MOESCOPE_CUDA=FAKE, **changes)
+
+
+def rows(*arguments):
+    r = moescope(*arguments, "--csv")
+    equal(r.status, 0, r.err)
+    return list(csv.DictReader(io.StringIO(r.out)))
+
+
+def samples(run, counter):
+    return [(int(row["time_ns"]), float(row["value"])) for row in rows(
+        "sql", run, f"select time_ns, value from samples where metric = '{counter}' order by 1")]
+
+
+@test
+def all_of_a_run():
+    """Every millisecond has its sample, at the host's time, with the value that the device had then."""
+    r = moescope("run", "-q", "--counters", "timeline", "-o", "a.mscope", "--", "sleep", "1", env=fakes())
+    equal((r.status, r.err), (0, r.err if "nothing was recorded but" in r.err else ""))
+    active = samples("a.mscope", "sm_active_pct")
+    times = [t for t, _ in active]
+    check(len(active) >= 900, len(active))
+    error_ms = float(fact("a.mscope", "counters over time").split("within ")[1].split(" ms")[0])
+    gaps = [b - a for a, b in zip(times, times[1:]) if abs(b - a - MS) > error_ms * MS + 1000]
+    check(not gaps, f"samples are missing: {gaps[:10]} ns from one to the next, {error_ms} ms")
+    wrong = [t for t, value in active
+             if near_no_edge(t, error_ms * MS + MS) and value != (80 if odd_tenth(t - MS // 2) else 0)]
+    check(not wrong, f"{len(wrong)} of {len(active)} at another time than the device's, {error_ms} ms")
+    (row,) = [row for row in rows("hardware", "a.mscope") if row["counter"] == "sm_active_pct"]
+    equal(int(row["samples"]), len(active))
+    check(abs(float(row["mean"]) - sum(v for _, v in active) / len(active)) < 1e-6, row)
+    equal((float(row["min"]), float(row["max"])), (0, 80))
+
+
+def odd_tenth(time_ns):
+    return (time_ns + AHEAD_NS) // TENTH_NS % 2 == 1
+
+
+def near_no_edge(time_ns, distance_ns):
+    at = (time_ns + AHEAD_NS) % TENTH_NS
+    return distance_ns < at < TENTH_NS - distance_ns
+
+
+def fact(run, key):
+    return rows("sql", run, f"select value from facts where key = '{key}'")[0]["value"]
+
+
+@test
+def what_the_chip_lacks_is_not_there():
+    """No value, no row: a counter that does not fit into the pass, and one that the device does not count."""
+    moescope("run", "-q", "--counters", "timeline", "-o", "a.mscope", "--", "sleep", "0.2", env=fakes())
+    equal({row["counter"] for row in rows("hardware", "a.mscope")}, {"sm_active_pct", "dram_read_pct"})
+
+
+@test
+def by_step():
+    r = moescope("run", "-q", "--counters", "timeline", "-o", "a.mscope", "--", TINYMOE, *TINY, "--steps", "40",
+                 env=fakes())
+    equal(r.status, 0, r.err)
+    steps = {int(row["step"]): (int(row["start_ns"]), int(row["duration_ns"]))
+             for row in rows("sql", "a.mscope", "select step, start_ns, duration_ns from steps")}
+    active = samples("a.mscope", "sm_active_pct")
+    seen = [row for row in rows("hardware", "a.mscope", "--by-step")
+            if row["counter"] == "sm_active_pct" and row["step"]]
+    check(seen, "no step has a sample")
+    for row in seen:
+        start, duration = steps[int(float(row["step"]))]
+        equal(int(row["samples"]), sum(start <= t < start + duration for t, _ in active))
+    first = int(float(seen[0]["step"]))
+    one = [row for row in rows("hardware", "a.mscope", "--steps", f"{first}:{first}")
+           if row["counter"] == "sm_active_pct"]
+    equal(one[0]["samples"], seen[0]["samples"])
+
+
+@test
+def the_last_seconds_before_a_mark():
+    """A recorder writes nothing by itself; a mark keeps what came before it, and nothing that came after."""
+    moescope("run", "-q", "--counters", "recorder", "-o", "a.mscope", "--", "sleep", "0.3", env=fakes())
+    equal(rows("hardware", "a.mscope"), [])
+    program = ("size() { wc -c < $(ls b.mscope/counters-*); }; sleep 0.5; before=$(size); "
+               f"{MOESCOPE} mark b.mscope slow; while [ $(size) -le $before ]; do sleep 0.01; done; sleep 0.5")
+    r = moescope("run", "-q", "--counters", "recorder", "-o", "b.mscope", "--", "sh", "-c", program, env=fakes())
+    equal(r.status, 0, r.err)
+    (mark,) = rows("sql", "b.mscope", "select time_ns from marks")
+    mark_ns = int(mark["time_ns"])
+    times = [t for t, _ in samples("b.mscope", "sm_active_pct")]
+    check(len(times) >= 400, len(times))
+    check(times[0] < mark_ns - 400 * MS and times[-1] < mark_ns + 400 * MS,
+          (times[0] - mark_ns, times[-1] - mark_ns))
+
+
+@test
+def the_program_is_not_touched():
+    """Its output, status and environment are those without; signals to its group reach it alone."""
+    program = [sys.executable, "-c", "import os, signal, sys; print(os.getpgrp() == os.getppid() or 'group'); "
+               "os.write(2, b'err'); signal.signal(signal.SIGTERM, lambda *_: os._exit(7)); "
+               "os.killpg(os.getpgrp(), signal.SIGTERM); signal.pause()"]
+    r = subprocess.run([MOESCOPE, "run", "-q", "--counters", "timeline", "-o", "a.mscope", "--", *program],
+                       env=fakes(), capture_output=True, text=True, check=False, timeout=600,
+                       start_new_session=True)
+    equal(r.returncode, 7, r.stderr)
+    check("err" in r.stderr, r.stderr)
+    check(samples("a.mscope", "sm_active_pct") is not None, "")
+
+
+@test
+def trouble_is_told_before_the_program_runs():
+    for trouble, words in (("denied", "only administrators may read counters"),
+                           ("held", "another profiler may hold the counters")):
+        r = moescope("run", "-q", "-f", "--counters", "timeline", "-o", "a.mscope", "--", "sh", "-c", "echo runs >&2; exit 3",
+                     env=fakes(MOESCOPE_FAKE_COUNTERS=trouble))
+        equal(r.status, 3)
+        first, *rest = r.err.splitlines()
+        check(first.startswith("moescope: '--counters' is left out: ") and words in first, r.err)
+        check("runs" in rest, r.err)
+    r = moescope("run", "-q", "-f", "--counters", "timeline", "-o", "a.mscope", "--", "sh", "-c", "exit 4",
+                 env=environment(MOESCOPE_CUPTI="/nonexistent", MOESCOPE_CUDA=FAKE))
+    equal(r.status, 4)
+    check("left out" in r.err, r.err)
+
+
+@test
+def losses_are_told():
+    moescope("run", "-q", "--counters", "timeline", "-o", "a.mscope", "--", "sleep", "1.5",
+             env=fakes(MOESCOPE_FAKE_COUNTERS="full"))
+    check("no room" in fact("a.mscope", "counters lost"), "")
+    check("counters lost" in moescope("hardware", "a.mscope").out, "")
+
+
+@test
+def a_dead_reader_harms_nobody():
+    program = "sleep 0.2; pkill -9 -f '[m]oescope-counters sample .*/dead.mscope'; sleep 0.2; exit 5"
+    r = moescope("run", "-q", "--counters", "timeline", "-o", "dead.mscope", "--", "sh", "-c", program, env=fakes())
+    equal(r.status, 5, r.err)
+
+
+@test
+def wrong_words():
+    needs_build()
+    one_sentence(moescope("run", "--counters", "speed", "--", "true"), 2, "timeline")
+    one_sentence(moescope("run", "--counters", "timeline", "--counters-interval", "1ns", "--", "true"), 2, "10us")
+    one_sentence(moescope("run", "--counters-interval", "1ms", "--", "true"), 2, "--counters")
+
+
+@test
+def real_chips():
+    """With a real libcupti, which needs no GPU for it: what each chip can count over time fits into one pass."""
+    needs_build()
+    found = sorted(pathlib.Path(os.environ.get("MOESCOPE_CACHE") or pathlib.Path.home() / ".cache/moescope")
+                   .glob("cuda-*/nvidia/cu13/lib/libcupti.so.1[0-9]"))
+    if not found:
+        raise Skip("no libcupti in the cache: tools/cuda_headers.sh --fetch")
+    for chip, least in (("GH100", 16), ("GB100", 15), ("GA100", 8), ("AD102", 8), ("GB202", 8)):
+        r = subprocess.run([PROGRAM, "chip", chip], env=environment(MOESCOPE_CUPTI=found[-1]),
+                           capture_output=True, text=True, check=False, timeout=600)
+        equal(r.returncode, 0, r.stdout + r.stderr)
+        lines = [line.split() for line in r.stdout.splitlines()]
+        timed = {line[2] for line in lines if line[0] == "over"}
+        check(len(timed) >= least and {"sm_active_pct", "tensor_active_pct", "dram_read_pct"} <= timed, (chip, timed))
+        passes = {line[1]: int(line[-1]) for line in lines if line[0] == "set"}
+        equal(passes["basic"], 1, chip)
+        check(passes["full"] >= max(passes[s] for s in ("memory", "compute", "tensor", "stalls")), passes)
+    r = subprocess.run([PROGRAM, "chip", "XX100"], env=environment(MOESCOPE_CUPTI=found[-1]),
+                       capture_output=True, text=True, check=False, timeout=600)
+    equal((r.returncode, r.stdout.count("\n")), (1, 1), r.stdout)
+
+
+if __name__ == "__main__":
+    main()

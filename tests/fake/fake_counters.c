@@ -79,9 +79,10 @@ EXPORTED CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice number)
 
 EXPORTED CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
 {
-	*text = result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
-		: result == CUPTI_ERROR_INVALID_OPERATION     ? "CUPTI_ERROR_INVALID_OPERATION"
-							      : "CUPTI_ERROR_UNKNOWN";
+	*text = result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
+			? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+		: result == CUPTI_ERROR_INVALID_OPERATION ? "CUPTI_ERROR_INVALID_OPERATION"
+							  : "CUPTI_ERROR_UNKNOWN";
 	return CUPTI_SUCCESS;
 }
 
@@ -164,11 +165,10 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 	uint64_t middle = data->times[params->rangeIndex] + device.interval_ns / 2;
 
 	for (size_t i = 0; i < params->numMetrics; i++)
-		params->pMetricValues[i] =
-			!strncmp(params->ppMetricNames[i], "sm__cycles", 10)
-				? middle / TENTH_NS % 2 ? 80 : 0
-			: !strncmp(params->ppMetricNames[i], "dram", 4) ? 25
-									: NAN;
+		params->pMetricValues[i] = !strncmp(params->ppMetricNames[i], "sm__cycles", 10)
+						   ? middle / TENTH_NS % 2 ? 80 : 0
+					   : !strncmp(params->ppMetricNames[i], "dram", 4) ? 25
+											   : NAN;
 	return CUPTI_SUCCESS;
 }
 
@@ -236,9 +236,9 @@ EXPORTED CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Param
 		data->times[data->n++] = device.next_ns;
 		device.next_ns += device.interval_ns;
 	}
-	params->decodeStopReason =
-		data->n == data->capacity ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
-					  : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
+	params->decodeStopReason = data->n == data->capacity
+					   ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
+					   : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
 	params->overflow = is("full") && ++device.drains % 10 == 0;
 	return CUPTI_SUCCESS;
 }

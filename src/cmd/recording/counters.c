@@ -130,9 +130,10 @@ int counters_start(struct counters *counters, const char *run, int64_t interval_
 	snprintf(keep, sizeof(keep), "%lld", (long long)keep_ns);
 	if (!program) {
 		release(counters);
-		return err_set(err, -ENOENT,
-			       "moescope-counters is not next to moescope; build with the CUDA headers "
-			       "and install again (make, make install)");
+		return err_set(
+			err, -ENOENT,
+			"moescope-counters is not next to moescope; build with the CUDA headers "
+			"and install again (make, make install)");
 	}
 	r = counters->environment ? spawn(counters, argv) : -ENOMEM;
 	free(program);
@@ -175,18 +176,24 @@ int counters_stop(struct counters *counters, struct err *err)
 int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
 		   int64_t *ret_keep_ns, struct err *err)
 {
+	struct given_moment moment;
+
 	*ret_interval_ns = 1000000;
 	*ret_keep_ns = 0;
 	if (!strcmp(what, "recorder"))
 		*ret_keep_ns = COUNTERS_KEEP_NS;
 	else if (strcmp(what, "timeline") != 0)
+		return err_set(
+			err, -EINVAL,
+			"'--counters' takes timeline (all samples) or recorder (the last ten "
+			"seconds before each mark), not '%s'.",
+			what);
+	if (interval && (!moment_parse(interval, &moment) || moment.ns < INTERVAL_LEAST_NS ||
+			 moment.ns > INTERVAL_MOST_NS))
 		return err_set(err, -EINVAL,
-			       "'--counters' takes timeline (all samples) or recorder (the last ten "
-			       "seconds before each mark), not '%s'.",
-			       what);
-	if (interval && interval_parse(interval, ret_interval_ns, err) < 0)
-		return -EINVAL;
-	if (*ret_interval_ns < INTERVAL_LEAST_NS || *ret_interval_ns > INTERVAL_MOST_NS)
-		return err_set(err, -EINVAL, "'--counters-interval' is from 10us to 1s.");
+			       "'--counters-interval' is a time from 10us to 1s, not '%s'.",
+			       interval);
+	if (interval)
+		*ret_interval_ns = moment.ns;
 	return 0;
 }

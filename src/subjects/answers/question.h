@@ -18,6 +18,7 @@ struct question {
 	struct selection sel;
 	bool by_shape, by_stack; /* operations; by_stack: sampled stacks, too */
 	bool by_thread, by_wait; /* sampled stacks */
+	bool by_step;		 /* hardware counters */
 	const char *range;	 /* sampled stacks: in ranges of this name; NULL: anywhere */
 	double capacity_factors[QUESTION_FACTORS_MAX]; /* routing, what-ifs */
 	unsigned int n_capacity_factors;	       /* 0: 1.25 alone */

@@ -3,6 +3,7 @@
  * Hardware counters of launches as a subject; see subject.h.
  */
 #include "subjects/answers/subject.h"
+#include "subjects/counters/device_counters.h"
 #include "subjects/counters/launch_metrics.h"
 
 static int compute_launch_metrics(const struct material *m, void *answer)
@@ -20,4 +21,21 @@ const struct subject subject_launch_metrics = {
 	.kinds = WANT(METRIC),
 	.compute = compute_launch_metrics,
 	.release = release_launch_metrics,
+};
+
+static int compute_device_counters(const struct material *m, void *answer)
+{
+	return device_counters_analyze(m->run, &m->question->sel, m->question->by_step, answer);
+}
+
+SUBJECT_RELEASE(device_counters)
+
+const struct subject subject_device_counters = {
+	.id = SUBJECT_ID_device_counters,
+	.name = "device_counters",
+	.size = sizeof(struct device_counters),
+	.length = 20,
+	.kinds = WANT(SAMPLE) | WANT(STEP) | WANT(FACT),
+	.compute = compute_device_counters,
+	.release = release_device_counters,
 };
