@@ -105,6 +105,8 @@ LEFT_OUT = {
     "mark": "a run that is being recorded",
     "run --stacks": "looks at the moment",
     "run --stacks-rate": "means nothing without --stacks",
+    "run --counters": "reads GPUs",
+    "run --counters-interval": "means nothing without --counters",
     "doctor --stress": "takes minutes and a GPU",
     "doctor --shifts": "means nothing without --stress",
     "doctor --calibrate": "measures the machine",

@@ -19,7 +19,8 @@ BYTES_PER_TOKEN = 3  # fewer than any tokenizer has for English and short number
 RIGHT_SHARE = 0.95
 TABLES = ["kernels", "ops", "api", "stacks", "host", "host-parts", "host-times", "host-phases",
           "transfers", "comm", "moe", "steps", "requests", "routing", "routing-steps",
-          "routing-experts", "routing-pairs", "routing-k", "memory", "efficiency", "counters"]
+          "routing-experts", "routing-pairs", "routing-k", "memory", "efficiency", "counters",
+          "hardware"]
 
 
 class Server:

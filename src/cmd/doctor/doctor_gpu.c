@@ -17,6 +17,7 @@
 #include "base/text/json_read.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/doctor_profilers.h"
+#include "cmd/recording/counters.h"
 #include "cmd/recording/installed.h"
 #include "device/driver/cupti_names.h"
 #include "device/driver/gpu_devices.h"
@@ -291,6 +292,48 @@ static void check_permissions(struct checks *checks, const struct gpu *gpu)
 	}
 }
 
+struct described {
+	char text[300];
+	size_t over_time, devices;
+};
+
+/* Of the first GPU: others of a machine are nearly always the same. */
+static void take_line(void *context, const char *line)
+{
+	struct described *d = context;
+	char name[32];
+	unsigned int known, all, passes;
+	size_t at = strlen(d->text);
+
+	d->devices += strncmp(line, "device ", 7) == 0;
+	if (d->devices > 1)
+		return;
+	d->over_time += strncmp(line, "over time ", 10) == 0;
+	if (sscanf(line, "set %31s metrics %u of %u passes %u", name, &known, &all, &passes) == 4)
+		snprintf(d->text + at, sizeof(d->text) - at, ", %s %u", name, passes);
+}
+
+static void check_counter_sets(struct checks *checks, const struct gpu *gpu)
+{
+	struct described described = { "" };
+	struct err err = { "" };
+	struct check *check;
+	int r;
+
+	if (!gpu->driver)
+		return;
+	check = checks_add(checks, "counter sets");
+	r = counters_describe(take_line, &described, &err);
+	if (r < 0 || !described.devices) {
+		check_found(check, CHECK_NOTE, "'run --counters' does not work here: %s",
+			    r < 0 ? err.message : "there is no GPU");
+		return;
+	}
+	check_found(check, CHECK_OK,
+		    "'run --counters' reads %zu over time; passes of the exact sets: %s",
+		    described.over_time, described.text + 2);
+}
+
 /* What a level records, the host's part and the device's. */
 static void check_level(struct checks *checks, const char *name, const char *host,
 			const struct gpu *gpu, bool with_cupti, const char *device)
@@ -324,6 +367,7 @@ void doctor_look_gpu(struct checks *checks)
 	check_cupti(checks, &gpu);
 	check_records(checks, &gpu);
 	check_permissions(checks, &gpu);
+	check_counter_sets(checks, &gpu);
 	doctor_look_profilers(checks);
 	check_level(checks, "level counts", "steps, routing counts, counters, marks", &gpu, false,
 		    "");

@@ -173,6 +173,34 @@ int counters_stop(struct counters *counters, struct err *err)
 	return r;
 }
 
+int counters_describe(counters_line *tell, void *context, struct err *err)
+{
+	char *argv[] = { installed_program("moescope-counters"), "devices", NULL }, line[900];
+	struct counters counters;
+	int r;
+
+	counters_prepare(&counters);
+	r = !argv[0] ? -ENOENT : counters.environment ? spawn(&counters, argv) : -ENOMEM;
+	free(argv[0]);
+	if (r < 0) {
+		release(&counters);
+		return err_sys(err, r, "moescope-counters cannot be started");
+	}
+	for (;;) {
+		read_line(&counters, READY_MS, line, sizeof(line));
+		if (!line[0] || !strncmp(line, "error: ", 7))
+			break;
+		tell(context, line);
+	}
+	if (line[0])
+		r = err_set(err, -EIO, "%s", line + 7);
+	close(counters.input);
+	counters.input = -1;
+	bury(&counters);
+	release(&counters);
+	return r;
+}
+
 int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
 		   int64_t *ret_keep_ns, struct err *err)
 {

@@ -27,6 +27,11 @@ int counters_start(struct counters *counters, const char *run, int64_t interval_
 /* Ends it. 0, or -errno with a sentence: not all is there. */
 int counters_stop(struct counters *counters, struct err *err);
 
+/* What the GPUs here can count: a line for each thing, as moescope-counters(src/counters/main.c) tells them. 0, or
+ * -errno with a sentence. */
+typedef void counters_line(void *context, const char *line);
+int counters_describe(counters_line *tell, void *context, struct err *err);
+
 /* "timeline" or "recorder", and "1ms". 0, or -EINVAL with a sentence. */
 int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
 		   int64_t *ret_keep_ns, struct err *err);
