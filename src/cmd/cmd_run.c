@@ -140,7 +140,7 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_STRING,
 	  .metavar = "WHAT",
 	  .help = "read hardware counters of the GPUs from outside the program: timeline (all the time) or "
-		  "recorder (only the last ten seconds before each 'moescope mark')",
+		  "recorder (only the last ten seconds before a slow step or a 'moescope mark')",
 	  .default_text = "none",
 	  .offset = offsetof(struct values, counters) },
 	{ .name = "counters-interval",

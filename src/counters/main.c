@@ -7,8 +7,8 @@
  *   chip NAME                 what a chip can count over time, and the passes of each exact set
  *   devices                   the same for the GPUs of this machine
  *   sample RUN NS KEEP_NS     samples of all GPUs every NS nanoseconds into a shard of RUN, until the standard input
- *                             ends; with KEEP_NS only those of that last time, at each line "keep" that comes in and at
- *                             each mark that is set in RUN
+ *                             ends; with KEEP_NS only those of that last time, at each line that comes in, each mark
+ *                             that is set in RUN and each slow step
  *
  * One line for each thing that it has to say: "ready", or "error: " and a sentence. Exit 0, 1 for trouble, 2 for
  * wrong use.
@@ -25,11 +25,14 @@
 #include "base/clock.h"
 #include "counters/api.h"
 #include "counters/recorder.h"
+#include "counters/step_watch.h"
 #include "device/driver/gpu_devices.h"
 #include "trace/rundir.h"
 
 #define METRICS_MOST 128
 #define DRAIN_MS 50 /* from look to look at what the devices have counted */
+#define STEPS_MS 10 /* and at the steps of the program */
+#define MS INT64_C(1000000)
 #define WRITE_NS INT64_C(1000000000)
 
 static int print_sets(const char *chip_name, struct err *err)
@@ -148,29 +151,31 @@ static int drain(struct watched *watched, struct err *err)
 	return r;
 }
 
-/* Whether a mark has come into the run since. */
-static bool marks_came(int fd)
+/* What has come into the run since: buffers of new processes, and marks; whether there were any of these. */
+static bool look_at_files(int fd, struct step_watch *steps)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-	ssize_t n = fd < 0 ? 0 : read(fd, events, sizeof(events));
-	bool came = false;
+	ssize_t n = read(fd, events, sizeof(events));
+	bool marked = false;
 
 	for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= n;) {
 		const struct inotify_event *event = (const void *)(events + at);
 
-		came = came || (event->len && strstr(event->name, RUNDIR_MARK));
+		if (event->len && steps)
+			step_watch_file(steps, event->name);
+		marked = marked || (event->len && strstr(event->name, RUNDIR_MARK));
 		at += (ssize_t)sizeof(*event) + event->len;
 	}
-	return came;
+	return marked;
 }
 
 /* Until the input ends. */
-static int follow(struct watched *watched, struct recorder *recorder, int64_t keep_ns, int marks,
-		  struct err *err)
+static int follow(struct watched *watched, struct recorder *recorder, int64_t keep_ns, int files,
+		  struct step_watch *steps, struct err *err)
 {
 	struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
-				{ .fd = marks, .events = POLLIN } };
-	int64_t written_ns = clock_monotonic_ns();
+				{ .fd = files, .events = POLLIN } };
+	int64_t written_ns = clock_monotonic_ns(), drained_ns = written_ns;
 	bool ends = false;
 	int r = 0;
 
@@ -178,15 +183,21 @@ static int follow(struct watched *watched, struct recorder *recorder, int64_t ke
 		bool keep = false;
 		char line[256];
 
-		if (poll(fds, 2, DRAIN_MS) > 0 && fds[0].revents) {
-			ssize_t n = read(STDIN_FILENO, line, sizeof(line));
-
-			ends = n <= 0;
-			keep = n > 0;
+		if (poll(fds, 2, steps ? STEPS_MS : DRAIN_MS) > 0 && fds[0].revents) {
+			ends = read(STDIN_FILENO, line, sizeof(line)) <= 0;
+			keep = !ends;
 		}
-		keep = (fds[1].revents && marks_came(marks)) || keep;
+		if (fds[1].revents && look_at_files(files, steps))
+			keep = true;
+		if (steps && step_watch_look(steps, line, sizeof(line))) {
+			recorder_mark(recorder, line);
+			keep = true;
+		}
+		if (!keep && !ends && clock_monotonic_ns() - drained_ns < DRAIN_MS * MS)
+			continue;
+		drained_ns = clock_monotonic_ns();
 		r = drain(watched, err);
-		if (keep || (!keep_ns && clock_monotonic_ns() - written_ns >= WRITE_NS)) {
+		if (keep || (!keep_ns && drained_ns - written_ns >= WRITE_NS)) {
 			recorder_write(recorder);
 			written_ns = clock_monotonic_ns();
 		}
@@ -211,15 +222,18 @@ static int sample(const char *run, int64_t interval_ns, int64_t keep_ns, struct 
 {
 	struct recorder *recorder = NULL;
 	struct watched watched = { 0 };
-	int n = 0, closed, marks = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	struct step_watch *steps = keep_ns ? step_watch_new(run) : NULL;
+	int n = 0, closed, files = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	int r = counter_api_open_devices(err);
 
-	if (marks >= 0)
-		inotify_add_watch(marks, run, IN_CREATE | IN_MOVED_TO);
+	if (files >= 0)
+		inotify_add_watch(files, run, IN_CREATE | IN_MOVED_TO);
 	if (r == 0)
 		r = recorder_open(&recorder, run, keep_ns, err);
-	if (r < 0)
+	if (r < 0) {
+		step_watch_free(steps);
 		return r;
+	}
 	if (counter_api.cuDeviceGetCount(&n) != CUDA_SUCCESS || !n)
 		r = err_set(err, -ENODEV, "there is no GPU whose counters could be read");
 	for (int i = 0; r == 0 && i < n && i < GPU_DEVICES_MAX; i++)
@@ -227,13 +241,14 @@ static int sample(const char *run, int64_t interval_ns, int64_t keep_ns, struct 
 	if (r == 0) {
 		printf("ready\n");
 		fflush(stdout);
-		r = follow(&watched, recorder, keep_ns, marks, err);
+		r = follow(&watched, recorder, keep_ns, files, steps, err);
 	}
 	if (!keep_ns)
 		recorder_write(recorder);
 	tell_facts(&watched, recorder, interval_ns);
 	for (int i = 0; i < watched.n; i++)
 		pm_sampler_close(watched.sampler[i]);
+	step_watch_free(steps);
 	closed = recorder_close(recorder, r == 0 ? err : &(struct err){ "" });
 	return r < 0 ? r : closed;
 }

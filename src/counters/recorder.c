@@ -98,6 +98,13 @@ void recorder_fact(struct recorder *r, const char *key, const char *value)
 	append(r, RECORD_FACT, &row);
 }
 
+void recorder_mark(struct recorder *r, const char *text)
+{
+	struct row_mark row = { .time_ns = clock_monotonic_ns(), .text = name_id(r, text) };
+
+	append(r, RECORD_MARK, &row);
+}
+
 struct recorder_device *recorder_add(struct recorder *r, uint32_t device, const char *name,
 				     const char *uuid, const struct pm_sampler *sampler)
 {

@@ -25,6 +25,8 @@ void recorder_sample(void *device, const struct pm_sample *sample);
 int64_t recorder_clock_error(const struct recorder *recorder);
 /* What the run is to say. */
 void recorder_fact(struct recorder *recorder, const char *key, const char *value);
+/* A mark, now. */
+void recorder_mark(struct recorder *recorder, const char *text);
 /* To the file: the samples that are kept, each once. */
 void recorder_write(struct recorder *recorder);
 /* What is not written is lost. 0, or -errno with the first trouble there was. */

@@ -116,6 +116,44 @@ def the_last_seconds_before_a_mark():
           (times[0] - mark_ns, times[-1] - mark_ns))
 
 
+SLOW = """
+import ctypes, sys, time
+library = ctypes.CDLL(sys.argv[1])
+library.moescope_step.argtypes = [ctypes.c_uint64]
+for step in range(60):
+    end = time.monotonic() + (0.5 if step == 45 else 0.02)
+    while time.monotonic() < end:
+        time.sleep(0.001)
+    library.moescope_step(1)
+    if step == 45:
+        print(time.monotonic_ns(), flush=True)
+time.sleep(0.5)
+"""
+
+
+@test
+def the_last_seconds_before_a_slow_step():
+    """Soon after it has ended they are in the file; a mark says which step it was."""
+    library = os.path.join(BUILD, "libmoescope.so")
+    env = fakes()
+    with subprocess.Popen([MOESCOPE, "run", "-q", "--counters", "recorder", "-o", "a.mscope", "--", sys.executable,
+                           "-c", SLOW, library], env=env, stdout=subprocess.PIPE, text=True) as process:
+        process.communicate(timeout=600)
+    equal(process.returncode, 0)
+    slow = [row for row in rows("sql", "a.mscope", "select time_ns, text from marks order by 1")
+            if "instead of" in row["text"]]
+    steps = {int(row["step"]): (int(row["start_ns"]), int(row["duration_ns"]))
+             for row in rows("sql", "a.mscope", "select step, start_ns, duration_ns from steps")}
+    longest = max(steps, key=lambda step: steps[step][1])
+    told = [row for row in slow if row["text"].startswith(f"step {longest} took ")]
+    equal(len(told), 1, slow)
+    end = sum(steps[longest])
+    late_ms = (int(told[0]["time_ns"]) - end) / MS
+    check(0 <= late_ms, late_ms)
+    times = [t for t, _ in samples("a.mscope", "sm_active_pct")]
+    check(times[0] < steps[longest][0] and times[-1] >= end - 60 * MS, (times[0], times[-1], steps[longest]))
+
+
 @test
 def the_program_is_not_touched():
     """Its output, status and environment are those without; signals to its group reach it alone."""

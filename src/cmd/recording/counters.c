@@ -214,7 +214,7 @@ int counters_parse(const char *what, const char *interval, int64_t *ret_interval
 		return err_set(
 			err, -EINVAL,
 			"'--counters' takes timeline (all samples) or recorder (the last ten "
-			"seconds before each mark), not '%s'.",
+			"seconds before a slow step or a mark), not '%s'.",
 			what);
 	if (interval && (!moment_parse(interval, &moment) || moment.ns < INTERVAL_LEAST_NS ||
 			 moment.ns > INTERVAL_MOST_NS))
