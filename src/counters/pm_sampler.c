@@ -205,9 +205,19 @@ static int bound_clock(struct pm_sampler *s, size_t n, int64_t now_ns, struct er
 	return r;
 }
 
+static void to_our_units(const struct pm_sampler *s, double seconds, double *values)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->counters[i].scale > 0)
+			values[i] *= s->counters[i].scale;
+		if (s->counters[i].sum)
+			values[i] /= seconds;
+	}
+}
+
 static int tell(struct pm_sampler *s, size_t n, pm_sample_fn *fn, void *context, struct err *err)
 {
-	double values[TIMED_COUNTERS_MOST];
+	double values[TIMED_COUNTERS_MOST] = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
@@ -216,14 +226,10 @@ static int tell(struct pm_sampler *s, size_t n, pm_sample_fn *fn, void *context,
 		r = sample_times(s, i, &sample.start_ns, &sample.end_ns, err);
 		if (r == 0)
 			r = chip_plan_values(&s->plan, s->data, s->data_size, i, values, err);
-		for (size_t k = 0; k < s->n; k++) {
-			if (s->counters[k].scale > 0)
-				values[k] *= s->counters[k].scale;
-			if (s->counters[k].sum)
-				values[k] *= 1e9 / (double)(sample.end_ns - sample.start_ns);
-		}
-		if (r == 0)
-			fn(context, &sample);
+		if (r < 0)
+			break;
+		to_our_units(s, (double)(sample.end_ns - sample.start_ns) / 1e9, values);
+		fn(context, &sample);
 	}
 	return r;
 }

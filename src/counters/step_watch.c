@@ -130,7 +130,8 @@ static bool read_header(const struct process *process, struct ring_header *heade
 	       pread(process->fd, &again, size, 0) == (ssize_t)size &&
 	       memcmp(header->magic, RING_MAGIC, sizeof(header->magic)) == 0 &&
 	       header->version == RING_VERSION && header->map_current < 2 &&
-	       memcmp(&header->step, &again.step, sizeof(again.step)) == 0 &&
+	       header->step.open == again.step.open && header->step.step == again.step.step &&
+	       header->step.start_ticks == again.step.start_ticks &&
 	       tick_map_valid(&header->maps[header->map_current]);
 }
 

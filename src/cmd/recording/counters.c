@@ -37,7 +37,7 @@ void counters_prepare(struct counters *counters)
 		memcpy(counters->environment, environ, n * sizeof(char *));
 }
 
-static int spawn(struct counters *counters, char *const *argv)
+static int spawn(struct counters *counters, char *const *argv, char *const *environment)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
@@ -55,8 +55,7 @@ static int spawn(struct counters *counters, char *const *argv)
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
 	posix_spawnattr_setsigmask(&attributes, &none);
 	if (r == 0)
-		r = posix_spawn(&counters->pid, argv[0], &actions, &attributes, argv,
-				counters->environment);
+		r = posix_spawn(&counters->pid, argv[0], &actions, &attributes, argv, environment);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	if (to[0] >= 0)
@@ -135,7 +134,7 @@ int counters_start(struct counters *counters, const char *run, int64_t interval_
 			"moescope-counters is not next to moescope; build with the CUDA headers "
 			"and install again (make, make install)");
 	}
-	r = counters->environment ? spawn(counters, argv) : -ENOMEM;
+	r = counters->environment ? spawn(counters, argv, counters->environment) : -ENOMEM;
 	free(program);
 	if (r < 0) {
 		release(counters);
@@ -176,11 +175,9 @@ int counters_stop(struct counters *counters, struct err *err)
 int counters_describe(counters_line *tell, void *context, struct err *err)
 {
 	char *argv[] = { installed_program("moescope-counters"), "devices", NULL }, line[900];
-	struct counters counters;
-	int r;
+	struct counters counters = { .input = -1, .output = -1 };
+	int r = argv[0] ? spawn(&counters, argv, environ) : -ENOENT;
 
-	counters_prepare(&counters);
-	r = !argv[0] ? -ENOENT : counters.environment ? spawn(&counters, argv) : -ENOMEM;
 	free(argv[0]);
 	if (r < 0) {
 		release(&counters);
