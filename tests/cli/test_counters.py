@@ -73,6 +73,18 @@ def fact(run, key):
 
 
 @test
+def those_of_nvml():
+    """Readings of a run on an H200, without --counters, against a recount."""
+    run = str(pathlib.Path(__file__).parents[1] / "data" / "h200-windows")
+    shown = rows("hardware", run)
+    equal({row["source"] for row in shown}, {"nvml"})
+    for row in shown:
+        values = [value for _, value in samples(run, row["counter"])]
+        equal(int(row["samples"]), len(values), row)
+        check(abs(float(row["mean"]) - sum(values) / len(values)) <= 1e-6 * max(values), row)
+
+
+@test
 def what_the_chip_lacks_is_not_there():
     """No value, no row: a counter that does not fit into the pass, and one that the device does not count."""
     moescope("run", "-q", "--counters", "timeline", "-o", "a.mscope", "--", "sleep", "0.2", env=fakes())

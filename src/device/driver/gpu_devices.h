@@ -57,6 +57,17 @@ struct gpu_reading_desc {
 };
 extern const struct gpu_reading_desc gpu_readings[GPU_READING_COUNT];
 
+/* COUNTER(NVML's id, metric): averages of hardware counters that NVML reads on devices that have them (GPM). */
+#define GPU_COUNTERS(COUNTER)                                                                      \
+	COUNTER(SM_UTIL, sm_active_pct)                                                            \
+	COUNTER(SM_OCCUPANCY, sm_occupancy_pct)                                                    \
+	COUNTER(ANY_TENSOR_UTIL, tensor_active_pct)                                                \
+	COUNTER(DRAM_BW_UTIL, dram_bandwidth_pct)                                                  \
+	COUNTER(PCIE_TX_PER_SEC, pcie_tx_mib_per_s)                                                \
+	COUNTER(PCIE_RX_PER_SEC, pcie_rx_mib_per_s)                                                \
+	COUNTER(NVLINK_TOTAL_TX_PER_SEC, nvlink_tx_mib_per_s)                                      \
+	COUNTER(NVLINK_TOTAL_RX_PER_SEC, nvlink_rx_mib_per_s)
+
 #define GPU_BIT(reading) (UINT64_C(1) << (reading))
 uint64_t gpu_readings_of(enum gpu_pace pace); /* a bit for each */
 

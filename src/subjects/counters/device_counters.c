@@ -6,14 +6,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/cmp.h"
+#include "device/driver/gpu_devices.h"
 
 /* What has been added up of a counter of a device since the step began. */
 struct sum {
 	uint32_t device, counter;
-	size_t order;
+	bool sampled;
 	int64_t step;
 	bool in_step;
 	uint64_t n;
@@ -27,13 +29,14 @@ struct sums {
 	bool by_step;
 };
 
-static struct sum *find_sum(struct sums *sums, uint32_t device, uint32_t counter)
+static struct sum *find_sum(struct sums *sums, uint32_t device, uint32_t counter, bool sampled)
 {
 	/* Samples come in rounds: the next one is nearly always that after the last. */
 	for (size_t k = 0; k < sums->n; k++) {
 		size_t i = (sums->last + 1 + k) % sums->n;
 
-		if (sums->all[i].device == device && sums->all[i].counter == counter) {
+		if (sums->all[i].device == device && sums->all[i].counter == counter &&
+		    sums->all[i].sampled == sampled) {
 			sums->last = i;
 			return &sums->all[i];
 		}
@@ -41,7 +44,8 @@ static struct sum *find_sum(struct sums *sums, uint32_t device, uint32_t counter
 	if (array_grow(&sums->all, &sums->capacity, sums->n + 1, sizeof(*sums->all)) < 0)
 		return NULL;
 	sums->last = sums->n;
-	sums->all[sums->n] = (struct sum){ .device = device, .counter = counter, .order = sums->n };
+	sums->all[sums->n] =
+		(struct sum){ .device = device, .counter = counter, .sampled = sampled };
 	return &sums->all[sums->n++];
 }
 
@@ -55,6 +59,7 @@ static int end_sum(struct sums *sums, struct sum *sum, struct device_counters *c
 	counters->rows[counters->n++] = (struct device_counter_row){
 		.device = sum->device,
 		.counter = sum->counter,
+		.sampled = sum->sampled,
 		.step = !sums->by_step
 				? value_absent("over the whole run: --by-step tells steps apart")
 			: sum->in_step ? value_of((double)sum->step)
@@ -95,7 +100,30 @@ static int by_place(const void *a, const void *b)
 	const struct device_counter_row *x = a, *y = b;
 	double sx = x->step.known ? x->step.v : -1, sy = y->step.known ? y->step.v : -1;
 
-	return CMP(sx, sy) ?: CMP(x->device, y->device) ?: CMP(x->counter, y->counter);
+	return CMP(sx, sy) ?: CMP(x->device, y->device) ?:
+	       CMP(y->sampled, x->sampled) ?: CMP(x->counter, y->counter);
+}
+
+/* The last name is kept: samples have few. */
+struct gpm {
+	uint32_t last;
+	bool is;
+};
+
+static bool is_gpm(const struct run *run, struct gpm *gpm, uint32_t metric)
+{
+	static const char *const names[] = {
+#define COUNTER(id, metric) #metric,
+		GPU_COUNTERS(COUNTER)
+#undef COUNTER
+	};
+
+	if (metric == gpm->last)
+		return gpm->is;
+	*gpm = (struct gpm){ .last = metric };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		gpm->is = gpm->is || !strcmp(names[i], run_string(run, metric));
+	return gpm->is;
 }
 
 static int sum_up(const struct run *run, const struct selection *sel,
@@ -105,20 +133,22 @@ static int sum_up(const struct run *run, const struct selection *sel,
 	const struct table_sample *t = &run->sample;
 	uint16_t shard = shard_of_steps(run);
 	size_t hint = index->n;
+	struct gpm gpm = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < t->n; i++) {
 		struct sum *sum;
 		size_t row;
 		int64_t step;
+		bool sampled = run->shards[t->shard[i]].role == ROLE_COUNTERS;
 
-		if (run->shards[t->shard[i]].role != ROLE_COUNTERS)
+		if (!sampled && !is_gpm(run, &gpm, t->metric[i]))
 			continue;
 		row = step_index_find_near(index, run, shard, t->time_ns[i], &hint);
 		step = row == SIZE_MAX ? 0 : run->step.step[row];
 		if (selection_is_window(sel) && (row == SIZE_MAX || !selection_has_step(sel, step)))
 			continue;
-		sum = find_sum(sums, t->device[i], t->metric[i]);
+		sum = find_sum(sums, t->device[i], t->metric[i], sampled);
 		if (!sum)
 			return -ENOMEM;
 		if (sums->by_step && (sum->step != step || sum->in_step != (row != SIZE_MAX)))

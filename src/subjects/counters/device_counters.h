@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hardware counters of the devices over time, as 'moescope run --counters' samples them: each counter of a
- * device over the run, or over each step. Steps are those of the first process that has some.
+ * Hardware counters of the devices over time: those that NVML averages over a tenth of a second while a program is
+ * recorded (GPM), and those that 'moescope run --counters' samples. Each counter of a device over the run, or over each
+ * step. Steps are those of the first process that has some.
  */
 #ifndef SUBJECTS_DEVICE_COUNTERS_H
 #define SUBJECTS_DEVICE_COUNTERS_H
@@ -11,6 +12,7 @@
 
 struct device_counter_row {
 	uint32_t device, counter; /* counter: string */
+	bool sampled;		  /* by --counters; else by NVML */
 	struct value step;
 	uint64_t samples;
 	double mean, min, max;

@@ -15,6 +15,12 @@ enum { HARDWARE_ALL = 1, HARDWARE_STEPS = 2 };
 #define OF(member) MEMBER(struct device_counter_row, member)
 #define STRING(member) MEMBER_AS(FIELD_STRING, struct device_counter_row, member)
 
+static struct cell source(const struct field_row *at)
+{
+	return cell_text(((const struct device_counter_row *)at->item)->sampled ? "counters"
+										: "nvml");
+}
+
 static const struct field fields[] = {
 	{ "step", "step", UNIT_INT, OF(step), .meaning = "with --by-step: the step",
 	  .titled = HARDWARE_STEPS },
@@ -23,6 +29,9 @@ static const struct field fields[] = {
 	{ "counter", "counter", UNIT_TEXT, STRING(counter), .none = "it has no name",
 	  .flexible = true,
 	  .meaning = "what was counted, with its unit: pct of the peak of that part of the chip" },
+	{ "source", "by", UNIT_TEXT, READ(TEXT, source),
+	  .meaning =
+		  "who read it: counters (--counters, at its interval) or nvml (averages over 100 ms)" },
 	{ "samples", "samples", UNIT_INT, OF(samples), .meaning = "samples of it" },
 	{ "mean", "mean", UNIT_COUNT, OF(mean),
 	  .meaning = "over the samples, in the unit of the counter" },
@@ -60,7 +69,7 @@ static void hardware_page(const struct scene *scene, const struct grid *grid, st
 {
 	if (!grid->n) {
 		page_line(page, 2,
-			  "no counters were sampled in this run: moescope run --counters timeline");
+			  "no counters were read in this run: moescope run --counters timeline");
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
@@ -100,8 +109,9 @@ const struct section section_hardware = {
 		.place = 101,
 		.summary = "hardware counters of the GPUs over time",
 		.description = "One row per GPU and counter: the mean, smallest and largest of its samples, in "
-			       "the unit that its name ends with. 'moescope run --counters timeline' takes them "
-			       "from outside the program; they are of the whole GPU, whoever works on it.",
+			       "the unit that its name ends with. NVML reads some whenever a program that uses a GPU is "
+			       "recorded; 'moescope run --counters timeline' samples more, more often. All are of the "
+			       "whole GPU, whoever works on it.",
 		.examples = EXAMPLES({ "moescope hardware", "The newest run here, all of it." },
 				     { "moescope hardware a.mscope --by-step --csv",
 				       "Each step, for a spreadsheet." },

@@ -13,14 +13,9 @@ static const struct {
 	unsigned int id;
 	const char *name;
 } metrics[] = {
-	{ NVML_GPM_METRIC_SM_UTIL, "sm_active_pct" },
-	{ NVML_GPM_METRIC_SM_OCCUPANCY, "sm_occupancy_pct" },
-	{ NVML_GPM_METRIC_ANY_TENSOR_UTIL, "tensor_active_pct" },
-	{ NVML_GPM_METRIC_DRAM_BW_UTIL, "dram_bandwidth_pct" },
-	{ NVML_GPM_METRIC_PCIE_TX_PER_SEC, "pcie_tx_mib_per_s" },
-	{ NVML_GPM_METRIC_PCIE_RX_PER_SEC, "pcie_rx_mib_per_s" },
-	{ NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, "nvlink_tx_mib_per_s" },
-	{ NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, "nvlink_rx_mib_per_s" },
+#define COUNTER(id, metric) { NVML_GPM_METRIC_##id, #metric },
+	GPU_COUNTERS(COUNTER)
+#undef COUNTER
 };
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
