@@ -38,13 +38,15 @@ struct layout {
 	uint16_t interpreters;	   /* of the runtime: the first */
 	uint16_t next_interpreter; /* of an interpreter */
 	uint16_t first_thread;
-	uint16_t next_thread;		 /* of a thread's state */
-	uint16_t thread_id, native_id;	 /* native_id 0: not there */
-	uint16_t frame;			 /* the innermost, or what leads to it: */
-	int16_t frame_in_c_frame;	 /* -1: nothing does */
-	uint16_t chunk;			 /* where frames lie one after the other; 0: nowhere */
-	uint16_t previous, code, owner;	 /* of a frame; owner 0: not there */
-	uint16_t file, name, first_line; /* of a code object */
+	uint16_t next_thread;	       /* of a thread's state */
+	uint16_t thread_id, native_id; /* native_id 0: not there */
+	uint16_t frame;		       /* the innermost, or what leads to it: */
+	int16_t frame_in_c_frame;      /* -1: nothing does */
+	uint16_t chunk;		       /* where frames lie one after the other; 0: nowhere */
+	uint16_t previous, code;       /* of a frame */
+	uint16_t
+		mark; /* likewise: 3.11: whether C has entered it, later: whose it is; 0: not there */
+	uint16_t file, name, first_line;	/* of a code object */
 	uint16_t state, length, ascii, compact; /* of a string: two fields, and where its text is */
 	uint16_t gil; /* the lock in the runtime; from 3.12 on its address, in an interpreter */
 };
@@ -53,7 +55,7 @@ struct layout {
 static const struct layout layouts[] = {
 	[9] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352 },
 	[10] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352 },
-	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 69, 112, 128, 72, 32, 16, 48, 72, 360 },
+	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 68, 112, 128, 72, 32, 16, 48, 72, 360 },
 	[12] = { 40, 0, 72, 8, 136, 144, 56, 0, 232, 8, 0, 70, 112, 128, 68, 32, 16, 40, 56, 384 },
 };
 /* clang-format on */
@@ -134,7 +136,7 @@ static int take_own_table(struct python *p, char *why, size_t size)
 		.chunk = (uint16_t)own[at->chunk],
 		.previous = (uint16_t)own[at->previous],
 		.code = (uint16_t)own[at->code],
-		.owner = (uint16_t)own[at->owner],
+		.mark = (uint16_t)own[at->owner],
 		.file = (uint16_t)own[at->file],
 		.name = (uint16_t)own[at->name],
 		.first_line = (uint16_t)own[at->first_line],
@@ -393,7 +395,7 @@ static uint32_t name_of(struct python *p, uint64_t at)
 /* What a frame says; code 0: nothing of Python's. */
 struct frame {
 	uint64_t at, previous, code;
-	uint8_t owner;
+	uint8_t mark;
 };
 
 /* From 3.14 on the lowest bits say whose reference it is. */
@@ -402,13 +404,27 @@ static uint64_t code_of(const struct python *p, const struct frame *f)
 	return p->minor >= 14 ? f->code & ~UINT64_C(3) : f->code;
 }
 
+/* Between C and Python, without a function. */
+static bool is_border(const struct python *p, const struct frame *f)
+{
+	return p->minor >= 12 && f->mark >= OWNED_BY_C_STACK;
+}
+
+/* Whether C has entered the function of frame i; up to 3.10 it has entered all. */
+static bool is_entry(const struct python *p, const struct frame *frames, size_t n, size_t i)
+{
+	if (p->minor < 11)
+		return true;
+	return p->minor == 11 ? frames[i].mark : i + 1 < n && is_border(p, &frames[i + 1]);
+}
+
 static size_t frame_parts(const struct python *p, struct frame *f, struct peer_part *parts)
 {
 	parts[0] = (struct peer_part){ f->at + p->at.previous, &f->previous, 8 };
 	parts[1] = (struct peer_part){ f->at + p->at.code, &f->code, 8 };
-	if (!p->at.owner)
+	if (!p->at.mark)
 		return 2;
-	parts[2] = (struct peer_part){ f->at + p->at.owner, &f->owner, 1 };
+	parts[2] = (struct peer_part){ f->at + p->at.mark, &f->mark, 1 };
 	return 3;
 }
 
@@ -445,7 +461,7 @@ static void frame_in_copy(const struct python *p, const struct block *block, int
 
 	memcpy(&f->previous, at + p->at.previous, 8);
 	memcpy(&f->code, at + p->at.code, 8);
-	f->owner = (uint8_t)at[p->at.owner];
+	f->mark = (uint8_t)at[p->at.mark];
 }
 
 static bool read_frame(const struct python *p, const struct block *block, struct frame *f)
@@ -515,7 +531,7 @@ static bool walk(const struct python *p, uint64_t at, const struct block *block,
 			return false;
 	}
 	/* A generator that is being entered or left has lost its callers for a moment: C is always outermost. */
-	if (p->minor >= 12 && n && !at && frames[n - 1].owner < OWNED_BY_C_STACK)
+	if (n && !at && !is_border(p, &frames[n - 1]) && p->minor >= 12)
 		return false;
 	*ret_n = n;
 	return true;
@@ -626,23 +642,26 @@ static void check_codes(struct python *p, const struct frame *frames, size_t n)
 }
 
 /* False: one of them is no function's; *ret_n are those before. */
-static bool name_frames(struct python *p, const struct frame *frames, size_t n, uint32_t *names,
-			size_t most, size_t *ret_n)
+static bool name_frames(struct python *p, const struct frame *frames, size_t n,
+			struct python_function *functions, size_t most, size_t *ret_n)
 {
 	*ret_n = 0;
 	check_codes(p, frames, n);
 	for (size_t i = 0; i < n && *ret_n < most; i++) {
-		if (p->minor >= 12 && frames[i].owner >= OWNED_BY_C_STACK)
+		struct python_function function = { .entry = is_entry(p, frames, n, i) };
+
+		if (is_border(p, &frames[i]))
 			continue;
-		names[*ret_n] = name_of(p, code_of(p, &frames[i]));
-		if (!names[*ret_n])
+		function.name = name_of(p, code_of(p, &frames[i]));
+		if (!function.name)
 			return false;
-		++*ret_n;
+		functions[(*ret_n)++] = function;
 	}
 	return true;
 }
 
-int python_stack(struct python *p, uint64_t state, uint32_t *names, size_t most, size_t *ret_n)
+int python_stack(struct python *p, uint64_t state, struct python_function *functions, size_t most,
+		 size_t *ret_n)
 {
 	const struct timespec moment = { .tv_nsec = 20000 };
 	struct frame frames[STACK_MOST];
@@ -661,10 +680,10 @@ int python_stack(struct python *p, uint64_t state, uint32_t *names, size_t most,
 		if (!place.frame)
 			return 0;
 		same = read_stack(p, state, &place, frames, &n, &changed) &&
-		       name_frames(p, frames, n, names, most, ret_n);
+		       name_frames(p, frames, n, functions, most, ret_n);
 	}
 	/* What had not changed in the last try. */
-	if (!same && !name_frames(p, frames + changed, n - changed, names, most, ret_n))
+	if (!same && !name_frames(p, frames + changed, n - changed, functions, most, ret_n))
 		*ret_n = 0;
 	return same ? 0 : -EAGAIN;
 }

@@ -7,6 +7,7 @@
 #ifndef HOST_PYTHON_STACK_H
 #define HOST_PYTHON_STACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -30,11 +31,16 @@ struct python_thread {
 /* Those that run Python, or -errno. Returns how many there are, at most `most` of which are filled in. */
 int python_threads(struct python *python, struct python_thread *threads, size_t most);
 
-/* The names of the functions on its stack, innermost first: ids for python_name. Returns how many; a stack
+struct python_function {
+	uint32_t name; /* for python_name */
+	bool entry;    /* C has called it, not Python */
+};
+
+/* The functions on its stack, innermost first. Returns how many; a stack
  * deeper than `most` lacks its outermost. -EAGAIN: it changed too fast for its innermost functions to be
  * read; *ret_n are what is certain. -errno: the thread, or the process, has gone. */
-int python_stack(struct python *python, uint64_t state, uint32_t *names, size_t most,
-		 size_t *ret_n);
+int python_stack(struct python *python, uint64_t state, struct python_function *functions,
+		 size_t most, size_t *ret_n);
 /* "train (loop.py:12)", by the line at which the function begins. */
 const char *python_name(const struct python *python, uint32_t name);
 

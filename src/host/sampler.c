@@ -16,19 +16,21 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/hash_map.h"
-#include "base/interned.h"
 #include "base/wake.h"
+#include "host/join.h"
 #include "host/native.h"
 #include "host/peer.h"
+#include "host/places.h"
 #include "host/python_stack.h"
+#include "host/stack_tree.h"
 #include "host/symbols.h"
 #include "host/waits.h"
 #include "trace/rundir.h"
 #include "trace/shard.h"
 
 #define DEPTH_MOST 512
-#define MOVES 3 /* after a thread that goes from processor to processor */
+#define CHAIN_MOST 128 /* the kernel takes 127, unless it is told otherwise */
+#define MOVES 3	       /* after a thread that goes from processor to processor */
 #define THREADS_MOST 4096
 #define PROCESSES_MOST 256 /* at a time */
 #define SHARDS_MOST 1024   /* in all: a build starts thousands of short processes */
@@ -39,6 +41,15 @@
 #define BUDGET_SHARE 100 /* of a processor: one of so many parts */
 #define LITTLE 100	 /* one of so many parts: not worth telling apart */
 #define WHY_LOOKS 10	 /* for so many a cause is near enough */
+
+/* The last stack that the kernel took of a thread; its addresses are named when somebody asks. */
+struct chain {
+	int64_t time_ns;
+	enum native_moment moment;
+	uint32_t stack; /* 0: not named yet */
+	size_t n;
+	uint64_t ips[CHAIN_MOST];
+};
 
 /* A thread, and what it has done since the last row about it. */
 struct thread {
@@ -52,31 +63,25 @@ struct thread {
 	struct peer_times times;
 	int64_t looked_ns;
 	uint64_t python, gil;	     /* 0: it runs none */
-	uint32_t native;	     /* the last stack that perf saw; 0: none yet */
+	struct chain *chain;	     /* NULL: none yet */
 	struct row_stack_sample row; /* stack 0: none */
-};
-
-/* A stack: its innermost name, and the stack around it. */
-struct node {
-	uint32_t parent, name;
 };
 
 struct process {
 	pid_t pid;
 	bool seen;
-	struct symbols *symbols;
+	struct places places;
 	struct python *python;
 	struct waits *waiting; /* NULL: no memory */
 	bool told_why;
 	struct thread *threads; /* by id */
 	size_t n, capacity;
-	struct node *nodes; /* index id - 1 */
-	size_t n_nodes, nodes_capacity;
-	struct hash_map by_node;
-	struct interned names;
+	struct stack_tree tree;
 	size_t written_names, written_nodes;
 	uint64_t samples, unread, untold; /* untold: nobody knows what was waited for */
 	uint64_t unseen;		  /* threads without their times */
+	uint64_t joined, leaves,
+		apart; /* stacks of Python: with native functions, one of these, none */
 	struct shard_writer *writer;
 	struct encoder encoder;
 };
@@ -107,21 +112,17 @@ static void note_trouble(struct sampler *s, int r, const char *what)
 
 /* ---- stacks */
 
-static uint32_t node_of(struct process *p, uint32_t parent, const char *name)
+static struct thread *thread_of(struct process *p, pid_t id)
 {
-	uint32_t id = interned_id(&p->names, name, strlen(name)), found;
-	uint32_t hash = hash_word((uint64_t)parent << 32 | id);
-	struct hash_walk walk = hash_map_walk(&p->by_node, hash);
+	for (size_t i = 0; i < p->n; i++)
+		if (p->threads[i].id == id)
+			return &p->threads[i];
+	return NULL;
+}
 
-	while ((found = hash_map_next(&p->by_node, &walk)))
-		if (p->nodes[found - 1].parent == parent && p->nodes[found - 1].name == id)
-			return found;
-	if (!id ||
-	    array_grow(&p->nodes, &p->nodes_capacity, p->n_nodes + 1, sizeof(*p->nodes)) < 0 ||
-	    hash_map_add(&p->by_node, hash, (uint32_t)p->n_nodes + 1) < 0)
-		return 0;
-	p->nodes[p->n_nodes++] = (struct node){ parent, id };
-	return (uint32_t)p->n_nodes;
+static uint32_t text_node(struct process *p, uint32_t parent, const char *text)
+{
+	return stack_tree_node(&p->tree, parent, stack_tree_name(&p->tree, text));
 }
 
 /* Onto the processor of a thread: while this one runs there, that one does not, and nothing has to stop it. Only
@@ -147,53 +148,110 @@ static int take_cpu(const struct thread *t)
 	return cpu;
 }
 
-static uint32_t python_node(struct process *p, const struct thread *t)
-{
-	uint32_t names[DEPTH_MOST], node = 0;
-	size_t n = 0;
-	int r = -EAGAIN;
-
-	for (int i = 0; i < MOVES && r == -EAGAIN; i++) {
-		int cpu = take_cpu(t);
-
-		r = python_stack(p->python, t->python, names, DEPTH_MOST, &n);
-		/* It was moved meanwhile: once more. */
-		if (r == 0 && i + 1 < MOVES && cpu >= 0 && peer_thread_cpu(t->cpu_fd) != cpu)
-			r = -EAGAIN;
-	}
-	if (r < 0 && r != -EAGAIN)
-		return 0;
-	for (size_t i = n; i-- > 0;)
-		node = node_of(p, node, python_name(p->python, names[i]));
-	if (r == -EAGAIN) {
-		p->unread++;
-		node = node_of(p, node, "(changing too fast to be read)");
-	} else if (!n) {
-		node = node_of(p, 0, "(no Python function)");
-	}
-	return node;
-}
-
 static void native_came(void *arg, const struct native_sample *sample)
 {
 	struct sampler *s = arg;
-	struct process *p = NULL;
-	uint32_t node = 0;
+	struct thread *t = NULL;
+	struct chain *c;
 
-	for (size_t i = 0; i < s->n && !p; i++)
+	for (size_t i = 0; i < s->n && !t; i++)
 		if ((uint32_t)s->processes[i]->pid == sample->pid)
-			p = s->processes[i];
-	if (!p || !p->symbols)
+			t = thread_of(s->processes[i], (pid_t)sample->thread);
+	if (!t)
 		return;
-	for (size_t t = 0; t < p->n; t++) {
-		struct thread *thread = &p->threads[t];
+	if (!t->chain)
+		t->chain = calloc(1, sizeof(*t->chain));
+	c = t->chain;
+	if (!c || sample->time_ns < c->time_ns || !sample->n)
+		return;
+	c->time_ns = sample->time_ns;
+	c->moment = sample->moment;
+	c->stack = 0;
+	c->n = sample->n < CHAIN_MOST ? sample->n : CHAIN_MOST;
+	memcpy(c->ips, sample->ips, c->n * sizeof(*c->ips));
+}
 
-		if ((uint32_t)thread->id != sample->thread || thread->python)
+/* All but the first are return addresses: the call is before. */
+static struct join_native chain_function(struct process *p, const struct chain *c, size_t i)
+{
+	return places_find(&p->places, &p->tree, c->ips[i] - (i > 0));
+}
+
+static uint32_t native_node(struct process *p, struct thread *t)
+{
+	struct chain *c = t->chain;
+
+	if (!c || c->stack)
+		return c ? c->stack : 0;
+	for (size_t i = c->n; i-- > 0;)
+		c->stack = stack_tree_node(&p->tree, c->stack, chain_function(p, c, i).name);
+	return c->stack;
+}
+
+/* Whether the thread had left its processor with that stack before `begin_ns`, and has not come back: this
+ * thread has been on that processor since. */
+static bool has_stood_still(struct sampler *s, struct thread *t, int cpu, int64_t begin_ns)
+{
+	struct peer_times now;
+
+	if (!s->native || cpu < 0)
+		return false;
+	native_drain_cpu(s->native, cpu, native_came, s);
+	return t->chain && t->chain->moment == NATIVE_LEFT && t->chain->time_ns <= begin_ns &&
+	       peer_thread_times(t->times_fd, &now) == 0 && now.turns == t->times.turns;
+}
+
+static uint32_t joined_node(struct process *p, const struct chain *c,
+			    const struct python_function *functions, size_t n)
+{
+	struct join_native native[CHAIN_MOST];
+	uint32_t names[DEPTH_MOST + CHAIN_MOST], node = 0;
+	bool whole;
+
+	for (size_t i = 0; i < c->n; i++)
+		native[i] = chain_function(p, c, i);
+	whole = join_stacks(functions, n, native, c->n, names, &n);
+	*(whole ? &p->joined : &p->leaves) += 1;
+	while (n-- > 0)
+		node = stack_tree_node(&p->tree, node, names[n]);
+	return node;
+}
+
+static uint32_t python_node(struct sampler *s, struct process *p, struct thread *t)
+{
+	struct python_function functions[DEPTH_MOST];
+	uint32_t node = 0;
+	int64_t begin_ns = 0;
+	size_t n = 0;
+	int cpu = -1, r = -EAGAIN;
+
+	for (int i = 0; i < MOVES && r == -EAGAIN; i++) {
+		cpu = take_cpu(t);
+		begin_ns = clock_monotonic_ns();
+		r = python_stack(p->python, t->python, functions, DEPTH_MOST, &n);
+		if (r < 0 || cpu < 0 || peer_thread_cpu(t->cpu_fd) == cpu)
 			continue;
-		for (size_t i = sample->n < DEPTH_MOST ? sample->n : DEPTH_MOST; i-- > 0;)
-			node = node_of(p, node, symbols_name(p->symbols, sample->ips[i] - (i > 0)));
-		thread->native = node;
+		/* It was moved meanwhile: once more. */
+		cpu = -1;
+		r = i + 1 < MOVES ? -EAGAIN : r;
 	}
+	if (r < 0 && r != -EAGAIN)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		functions[i].name = stack_tree_name(&p->tree,
+						    python_name(p->python, functions[i].name));
+	if (r == 0 && n && has_stood_still(s, t, cpu, begin_ns))
+		return joined_node(p, t->chain, functions, n);
+	p->apart++;
+	for (size_t i = n; i-- > 0;)
+		node = stack_tree_node(&p->tree, node, functions[i].name);
+	if (r == -EAGAIN) {
+		p->unread++;
+		node = text_node(p, node, "(changing too fast to be read)");
+	} else if (!n) {
+		node = text_node(p, 0, "(no Python function)");
+	}
+	return node;
 }
 
 /* ---- rows */
@@ -204,11 +262,6 @@ static void append(struct sampler *s, struct process *p, enum record_kind kind, 
 
 	if (r < 0)
 		note_trouble(s, r, "stacks: cannot record");
-}
-
-static uint32_t name_id(struct process *p, const char *text)
-{
-	return interned_id(&p->names, text, strlen(text));
 }
 
 static void end_row(struct sampler *s, struct process *p, struct thread *t)
@@ -223,15 +276,16 @@ static void write_shard(struct sampler *s, struct process *p)
 {
 	int r;
 
-	for (; p->written_names < p->names.n; p->written_names++) {
+	for (; p->written_names < p->tree.names.n; p->written_names++) {
 		struct row_string row = { .id = (uint32_t)p->written_names + 1,
-					  .length = (uint32_t)p->names.lengths[p->written_names],
-					  .text = p->names.keys[p->written_names] };
+					  .length =
+						  (uint32_t)p->tree.names.lengths[p->written_names],
+					  .text = p->tree.names.keys[p->written_names] };
 
 		append(s, p, RECORD_STRING, &row);
 	}
-	for (; p->written_nodes < p->n_nodes; p->written_nodes++) {
-		const struct node *node = &p->nodes[p->written_nodes];
+	for (; p->written_nodes < p->tree.n; p->written_nodes++) {
+		const struct stack_node *node = &p->tree.nodes[p->written_nodes];
 		struct row_stack row = { .id = (uint32_t)p->written_nodes + 1,
 					 .parent = node->parent,
 					 .name = node->name };
@@ -247,7 +301,8 @@ static void write_shard(struct sampler *s, struct process *p)
 
 static void add_fact(struct sampler *s, struct process *p, const char *key, const char *value)
 {
-	struct row_fact row = { .key = name_id(p, key), .value = name_id(p, value) };
+	struct row_fact row = { .key = stack_tree_name(&p->tree, key),
+				.value = stack_tree_name(&p->tree, value) };
 
 	append(s, p, RECORD_FACT, &row);
 }
@@ -262,6 +317,7 @@ static void thread_close(struct thread *t)
 		close(t->cpu_fd);
 	if (t->call_fd >= 0)
 		close(t->call_fd);
+	free(t->chain);
 }
 
 static struct process *process_open(struct sampler *s, pid_t pid)
@@ -294,7 +350,7 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	p->pid = pid;
 	s->opened++;
 	encoder_init(&p->encoder, 1, 1, 0);
-	p->symbols = symbols_open(pid);
+	places_open(&p->places, pid);
 	p->waiting = waits_open(pid);
 	if (s->no_native[0])
 		add_fact(s, p, "stacks", s->no_native);
@@ -316,6 +372,15 @@ static void process_close(struct sampler *s, struct process *p)
 			"%llu of %llu samples changed too fast for their innermost functions to be "
 			"read",
 			(unsigned long long)p->unread, (unsigned long long)p->samples);
+		add_fact(s, p, "stacks", words);
+	}
+	if (p->leaves || (p->joined && p->apart)) {
+		snprintf(
+			words, sizeof(words),
+			"native functions inside Python's: all in %llu looks, the innermost alone in %llu "
+			"(no frame pointers), none in %llu (not read at the same moment)",
+			(unsigned long long)p->joined, (unsigned long long)p->leaves,
+			(unsigned long long)p->apart);
 		add_fact(s, p, "stacks", words);
 	}
 	/* Now and then one is ending, or has just gone on. */
@@ -346,21 +411,22 @@ static void process_close(struct sampler *s, struct process *p)
 		note_trouble(s, r, "stacks: cannot close a shard");
 	encoder_release(&p->encoder);
 	python_close(p->python);
-	symbols_close(p->symbols);
+	places_close(&p->places);
 	waits_close(p->waiting);
-	hash_map_release(&p->by_node);
-	interned_release(&p->names);
-	free(p->nodes);
+	stack_tree_release(&p->tree);
 	free(p->threads);
 	free(p);
 }
 
-static struct thread *thread_of(struct process *p, pid_t id)
+/* What there is besides Python's functions. */
+static const char *native_words(const struct sampler *s)
 {
-	for (size_t i = 0; i < p->n; i++)
-		if (p->threads[i].id == id)
-			return &p->threads[i];
-	return NULL;
+	if (!s->native)
+		return "";
+	return native_has_leaves(s->native)
+		       ? " and native ones"
+		       : ", and native ones of threads without; inside Python's these take "
+			 "kernel.perf_event_paranoid=1 or CAP_PERFMON";
 }
 
 static void find_python(struct sampler *s, struct process *p)
@@ -372,9 +438,8 @@ static void find_python(struct sampler *s, struct process *p)
 		return;
 	r = python_open(&p->python, p->pid, why, sizeof(why));
 	if (r == 0)
-		snprintf(words, sizeof(words),
-			 "functions of Python 3.%d, and native ones of threads without",
-			 python_minor(p->python));
+		snprintf(words, sizeof(words), "functions of Python 3.%d%s",
+			 python_minor(p->python), native_words(s));
 	else if (r == -ENOTSUP)
 		snprintf(words, sizeof(words), "%s", why);
 	else
@@ -415,7 +480,7 @@ static void find_threads(struct sampler *s, struct process *p)
 				peer_thread_times(t->times_fd, &t->times);
 			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
 			peer_thread_name(p->pid, ids[i], name, sizeof(name));
-			row.name = name_id(p, name);
+			row.name = stack_tree_name(&p->tree, name);
 			append(s, p, RECORD_THREAD, &row);
 		}
 		t->seen = true;
@@ -439,8 +504,8 @@ static void find_python_threads(struct process *p)
 		python_close(p->python);
 		p->python = NULL;
 		p->told_why = false;
-		symbols_close(p->symbols);
-		p->symbols = symbols_open(p->pid);
+		places_close(&p->places);
+		places_open(&p->places, p->pid);
 	}
 	for (size_t i = 0; i < p->n; i++)
 		p->threads[i].python = p->threads[i].gil = 0;
@@ -555,24 +620,23 @@ static bool is_waiting(const struct thread *t)
 	return t->why != WAIT_ENDED && t->why_age == 0;
 }
 
-static uint32_t find_stack(struct process *p, struct thread *t, bool ran)
+static uint32_t find_stack(struct sampler *s, struct process *p, struct thread *t, bool ran)
 {
 	/* A thread that has not run is where it was. */
 	uint32_t stack = ran ? 0 : t->row.stack;
 
 	if (!stack && t->python)
-		stack = python_node(p, t);
-	return stack ? stack : t->native;
+		stack = python_node(s, p, t);
+	return stack ? stack : native_node(p, t);
 }
 
 /* Of a thread that perf has not seen yet: the function that it waits in, without its callers. */
 static uint32_t place_stack(struct process *p, const struct thread *t)
 {
-	const char *name = "(no stack was seen)";
-
-	if (is_waiting(t) && t->waits_at && p->symbols)
-		name = symbols_name(p->symbols, t->waits_at);
-	return node_of(p, 0, name);
+	if (is_waiting(t) && t->waits_at)
+		return stack_tree_node(&p->tree, 0,
+				       places_find(&p->places, &p->tree, t->waits_at).name);
+	return text_node(p, 0, "(no stack was seen)");
 }
 
 /* One that ran and now waits, or waited and now runs, with nothing in between, first went on as the last look has
@@ -603,7 +667,7 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	if (!read_spell(s, t, &spell))
 		return;
 	ran = spell.run_ns > 0 || spell.turns;
-	stack = find_stack(p, t, ran);
+	stack = find_stack(s, p, t, ran);
 	why = why_waited(p, t, spell.passed_ns - spell.run_ns - spell.ready_ns, spell.passed_ns,
 			 ran);
 	p->samples++;
