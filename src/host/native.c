@@ -30,7 +30,8 @@
 /* With its first page what the kernel lets every user lock (kernel.perf_event_mlock_kb). */
 #define RING_BYTES ((size_t)512 << 10)
 #define RECORD_BYTES 65536 /* a record's size has 16 bits */
-#define ROUNDS 64	   /* of listing threads; a program may start them faster than we look */
+#define LEAVE_HZ 4000
+#define ROUNDS 64 /* of listing threads; a program may start them faster than we look */
 
 struct ring {
 	int cpu, fd; /* fd: of the event that owns it, -1: none yet */
@@ -39,10 +40,14 @@ struct ring {
 	size_t size; /* of data, a power of two */
 };
 
+/* What the kernel takes a stack at. */
+enum occasion { OCCASION_CLOCK, OCCASION_LEAVE, N_OCCASIONS };
+
 struct event {
 	int fd;
 	uint32_t owner; /* number of the thread it was opened for, from 1 */
 	uint64_t id;
+	enum occasion occasion;
 };
 
 struct thread {
@@ -61,6 +66,7 @@ struct native {
 	size_t n_threads, threads_capacity;
 	struct hash_map threads_by_tid;
 	bool doubled; /* some samples may come twice */
+	bool leaves;  /* stacks of threads that leave their CPU are to be had */
 	bool raised;
 	struct rlimit before;
 	uint64_t lost;
@@ -74,7 +80,7 @@ struct native {
 struct sample_head {
 	struct perf_event_header header;
 	uint32_t pid, tid;
-	uint64_t time_ns, id, n_ips;
+	uint64_t time_ns, id, period, n_ips;
 };
 
 struct exit_record {
@@ -111,9 +117,9 @@ static uint32_t thread_add(struct native *n, uint32_t tid, uint32_t owner)
 	return number;
 }
 
-static int event_add(struct native *n, int fd, uint32_t owner)
+static int event_add(struct native *n, int fd, uint32_t owner, enum occasion occasion)
 {
-	struct event event = { .fd = fd, .owner = owner };
+	struct event event = { .fd = fd, .owner = owner, .occasion = occasion };
 
 	if (ioctl(fd, PERF_EVENT_IOC_ID, &event.id) < 0)
 		return -errno;
@@ -124,17 +130,34 @@ static int event_add(struct native *n, int fd, uint32_t owner)
 	return 0;
 }
 
-static int perf_open(unsigned int hz, pid_t tid, int cpu)
+static long setting(const char *name)
 {
+	char path[128], line[32];
+
+	snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
+	return small_file_line(path, line, sizeof(line)) ? strtol(line, NULL, 10) : -1;
+}
+
+/* Of a thread that changes its CPU's threads more often the kernel takes only some, so that it costs little. */
+static unsigned int leave_hz(void)
+{
+	long most = setting("perf_event_max_sample_rate");
+
+	return most > 0 && most < LEAVE_HZ ? (unsigned int)most : LEAVE_HZ;
+}
+
+static int perf_open(enum occasion occasion, unsigned int hz, pid_t tid, int cpu)
+{
+	bool leave = occasion == OCCASION_LEAVE;
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE, /* virtual machines have no hardware events */
-		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.config = leave ? PERF_COUNT_SW_CONTEXT_SWITCHES : PERF_COUNT_SW_CPU_CLOCK,
 		.size = sizeof(attr),
 		.freq = 1,
-		.sample_freq = hz,
+		.sample_freq = leave ? leave_hz() : hz,
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
-			       PERF_SAMPLE_CALLCHAIN,
-		.exclude_kernel = 1,
+			       PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN,
+		.exclude_kernel = !leave, /* which is where a thread leaves */
 		.exclude_hv = 1,
 		.exclude_callchain_kernel = 1,
 		.inherit = 1,
@@ -178,15 +201,16 @@ static bool raise_limit(struct native *n)
 	return n->raised;
 }
 
-static int open_on(struct native *n, pid_t tid, uint32_t owner, struct ring *ring)
+static int open_on(struct native *n, enum occasion occasion, pid_t tid, uint32_t owner,
+		   struct ring *ring)
 {
-	int r, fd = perf_open(n->hz, tid, ring->cpu);
+	int r, fd = perf_open(occasion, n->hz, tid, ring->cpu);
 
 	if (fd == -EMFILE && raise_limit(n))
-		fd = perf_open(n->hz, tid, ring->cpu);
+		fd = perf_open(occasion, n->hz, tid, ring->cpu);
 	if (fd < 0)
 		return fd;
-	r = event_add(n, fd, owner);
+	r = event_add(n, fd, owner, occasion);
 	if (r < 0) {
 		close(fd);
 		return r;
@@ -197,14 +221,13 @@ static int open_on(struct native *n, pid_t tid, uint32_t owner, struct ring *rin
 }
 
 /* On all CPUs or on none. The number of CPUs that have it, or -errno. */
-static int thread_open(struct native *n, pid_t tid)
+static int occasion_open(struct native *n, enum occasion occasion, pid_t tid, uint32_t owner)
 {
 	size_t first = n->n_events, i;
-	uint32_t owner = thread_add(n, (uint32_t)tid, (uint32_t)n->n_threads + 1);
-	int r = owner ? 0 : -ENOMEM;
+	int r = 0;
 
 	for (i = 0; i < n->n_rings && r >= 0; i++) {
-		r = open_on(n, tid, owner, &n->rings[i]);
+		r = open_on(n, occasion, tid, owner, &n->rings[i]);
 		if (r == -ENODEV) /* that CPU is off */
 			r = 0;
 	}
@@ -221,6 +244,17 @@ static int thread_open(struct native *n, pid_t tid)
 			n->events[i].fd = -1;
 		}
 	}
+	return r;
+}
+
+static int thread_open(struct native *n, pid_t tid)
+{
+	uint32_t owner = thread_add(n, (uint32_t)tid, (uint32_t)n->n_threads + 1);
+	int r = owner ? occasion_open(n, OCCASION_CLOCK, tid, owner) : -ENOMEM;
+
+	/* Not for everybody (kernel.perf_event_paranoid): nothing depends on it. */
+	if (r > 0 && n->leaves)
+		n->leaves = occasion_open(n, OCCASION_LEAVE, tid, owner) > 0;
 	return r;
 }
 
@@ -307,14 +341,6 @@ static int list_cpus(struct native *n)
 	return n->n_rings ? 0 : -ENODEV;
 }
 
-static long setting(const char *name)
-{
-	char path[128], line[32];
-
-	snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
-	return small_file_line(path, line, sizeof(line)) ? strtol(line, NULL, 10) : -1;
-}
-
 static void explain(int r, pid_t pid, unsigned int hz, char *why, size_t size)
 {
 	char seccomp[32];
@@ -372,6 +398,7 @@ int native_open(struct native **ret, pid_t pid, unsigned int hz, char *why, size
 
 	if (n) {
 		n->hz = hz;
+		n->leaves = true;
 		r = list_cpus(n);
 	}
 	if (n && r == 0)
@@ -382,6 +409,7 @@ int native_open(struct native **ret, pid_t pid, unsigned int hz, char *why, size
 		return r;
 	}
 	snprintf(why, size, "%s", "");
+	n->leaves = n->leaves && !missed;
 	if (missed)
 		snprintf(
 			why, size,
@@ -392,16 +420,23 @@ int native_open(struct native **ret, pid_t pid, unsigned int hz, char *why, size
 	return 0;
 }
 
-/* Whether this is the one of a thread's events that counts. Without memory: all do. */
-static bool counts(struct native *n, const struct sample_head *head)
+static const struct event *event_find(const struct native *n, uint64_t id)
 {
-	struct hash_walk walk = hash_map_walk(&n->events_by_id, hash_word(head->id));
-	struct thread *thread = thread_find(n, head->tid);
-	uint32_t number, owner = 0;
+	struct hash_walk walk = hash_map_walk(&n->events_by_id, hash_word(id));
+	uint32_t number;
 
-	while (!owner && (number = hash_map_next(&n->events_by_id, &walk)))
-		if (n->events[number - 1].id == head->id)
-			owner = n->events[number - 1].owner;
+	while ((number = hash_map_next(&n->events_by_id, &walk)))
+		if (n->events[number - 1].id == id)
+			return &n->events[number - 1];
+	return NULL;
+}
+
+/* Whether this is the one of a thread's events that counts. Without memory: all do. */
+static bool counts(struct native *n, const struct sample_head *head, const struct event *event)
+{
+	struct thread *thread = thread_find(n, head->tid);
+	uint32_t owner = event ? event->owner : 0;
+
 	if (!thread) {
 		thread_add(n, head->tid, owner);
 		return true;
@@ -418,17 +453,23 @@ static void take_sample(struct native *n, size_t size, native_fn *fn, void *arg)
 {
 	struct sample_head head;
 	uint64_t *ips = &n->record.words[sizeof(head) / 8];
+	const struct event *event;
+	enum native_moment moment = NATIVE_RUNS;
 	size_t kept = 0;
 
 	if (size < sizeof(head))
 		return;
 	memcpy(&head, n->record.bytes, sizeof(head));
-	if (head.n_ips > (size - sizeof(head)) / 8 || (n->doubled && !counts(n, &head)))
+	event = event_find(n, head.id);
+	if (head.n_ips > (size - sizeof(head)) / 8 || (n->doubled && !counts(n, &head, event)))
 		return;
+	if (event && event->occasion == OCCASION_LEAVE)
+		moment = head.period == 1 ? NATIVE_LEFT : NATIVE_LEFT_SOME;
 	for (size_t i = 0; i < head.n_ips; i++)
 		if (ips[i] < (uint64_t)PERF_CONTEXT_MAX) /* else a mark of what follows */
 			ips[kept++] = ips[i];
-	fn(arg, &(struct native_sample){ (int64_t)head.time_ns, head.pid, head.tid, ips, kept });
+	fn(arg,
+	   &(struct native_sample){ (int64_t)head.time_ns, head.pid, head.tid, moment, ips, kept });
 }
 
 static void take_record(struct native *n, const struct perf_event_header *header, native_fn *fn,
@@ -484,6 +525,18 @@ void native_drain(struct native *n, native_fn *fn, void *arg)
 	for (size_t i = 0; i < n->n_rings; i++)
 		if (n->rings[i].page)
 			ring_drain(n, &n->rings[i], fn, arg);
+}
+
+void native_drain_cpu(struct native *n, int cpu, native_fn *fn, void *arg)
+{
+	for (size_t i = 0; i < n->n_rings; i++)
+		if (n->rings[i].cpu == cpu && n->rings[i].page)
+			ring_drain(n, &n->rings[i], fn, arg);
+}
+
+bool native_has_leaves(const struct native *n)
+{
+	return n->leaves;
 }
 
 uint64_t native_lost(const struct native *n)

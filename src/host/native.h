@@ -8,13 +8,21 @@
 #ifndef HOST_NATIVE_H
 #define HOST_NATIVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+enum native_moment {
+	NATIVE_RUNS,	 /* by the clock, in the middle of something */
+	NATIVE_LEFT,	 /* it left its CPU, as it did each time before that a sample came of */
+	NATIVE_LEFT_SOME /* likewise, but it does so too often for a sample of each time */
+};
+
 struct native_sample {
 	int64_t time_ns; /* CLOCK_MONOTONIC */
 	uint32_t pid, thread;
+	enum native_moment moment;
 	/* Leaf first, user space only. All but the first are return addresses: the call itself is at
 	 * ip - 1, which matters for a call at a function's very end. */
 	const uint64_t *ips;
@@ -34,6 +42,12 @@ int native_open(struct native **ret, pid_t pid, unsigned int hz, char *why, size
  * each CPU, not across CPUs. */
 typedef void native_fn(void *arg, const struct native_sample *sample);
 void native_drain(struct native *n, native_fn *fn, void *arg);
+/* Only what came from this CPU. */
+void native_drain_cpu(struct native *n, int cpu, native_fn *fn, void *arg);
+
+/* Whether there are samples of all threads that leave their CPU: users without CAP_PERFMON get none where
+ * kernel.perf_event_paranoid is above 1. */
+bool native_has_leaves(const struct native *n);
 
 /* Samples that the kernel dropped because nobody drained, told so far. */
 uint64_t native_lost(const struct native *n);

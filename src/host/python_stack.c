@@ -38,13 +38,15 @@ struct layout {
 	uint16_t interpreters;	   /* of the runtime: the first */
 	uint16_t next_interpreter; /* of an interpreter */
 	uint16_t first_thread;
-	uint16_t next_thread;		 /* of a thread's state */
-	uint16_t thread_id, native_id;	 /* native_id 0: not there */
-	uint16_t frame;			 /* the innermost, or what leads to it: */
-	int16_t frame_in_c_frame;	 /* -1: nothing does */
-	uint16_t chunk;			 /* where frames lie one after the other; 0: nowhere */
-	uint16_t previous, code, owner;	 /* of a frame; owner 0: not there */
-	uint16_t file, name, first_line; /* of a code object */
+	uint16_t next_thread;	       /* of a thread's state */
+	uint16_t thread_id, native_id; /* native_id 0: not there */
+	uint16_t frame;		       /* the innermost, or what leads to it: */
+	int16_t frame_in_c_frame;      /* -1: nothing does */
+	uint16_t chunk;		       /* where frames lie one after the other; 0: nowhere */
+	uint16_t previous, code;       /* of a frame */
+	uint16_t
+		mark; /* likewise: 3.11: whether C has entered it, later: whose it is; 0: not there */
+	uint16_t file, name, first_line;	/* of a code object */
 	uint16_t state, length, ascii, compact; /* of a string: two fields, and where its text is */
 	uint16_t gil; /* the lock in the runtime; from 3.12 on its address, in an interpreter */
 };
@@ -53,7 +55,7 @@ struct layout {
 static const struct layout layouts[] = {
 	[9] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352 },
 	[10] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352 },
-	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 69, 112, 128, 72, 32, 16, 48, 72, 360 },
+	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 68, 112, 128, 72, 32, 16, 48, 72, 360 },
 	[12] = { 40, 0, 72, 8, 136, 144, 56, 0, 232, 8, 0, 70, 112, 128, 68, 32, 16, 40, 56, 384 },
 };
 /* clang-format on */
@@ -93,6 +95,8 @@ struct python {
 	int minor;
 	struct layout at;
 	uint64_t runtime, code_type;
+	/* When its threads were listed; interpreter 0: there were several. */
+	uint64_t interpreter, first_thread;
 	int64_t now_ns; /* of the stack that is being read */
 	struct code *codes;
 	size_t n_codes, codes_capacity;
@@ -134,7 +138,7 @@ static int take_own_table(struct python *p, char *why, size_t size)
 		.chunk = (uint16_t)own[at->chunk],
 		.previous = (uint16_t)own[at->previous],
 		.code = (uint16_t)own[at->code],
-		.owner = (uint16_t)own[at->owner],
+		.mark = (uint16_t)own[at->owner],
 		.file = (uint16_t)own[at->file],
 		.name = (uint16_t)own[at->name],
 		.first_line = (uint16_t)own[at->first_line],
@@ -246,6 +250,12 @@ static uint64_t find_gil(const struct python *p, uint64_t interpreter)
 	return at;
 }
 
+/* What tells the states of threads apart: the kernel's number or the C library's. */
+static uint16_t word_in_state(const struct python *p)
+{
+	return p->at.native_id ? p->at.native_id : p->at.thread_id;
+}
+
 int python_threads(struct python *p, struct python_thread *threads, size_t most)
 {
 	uint64_t interpreter, state, id, gil;
@@ -253,30 +263,48 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 
 	if (!read_word(p, p->runtime + p->at.interpreters, &interpreter))
 		return -ESRCH;
-	while (interpreter && n < THREADS_MOST) {
+	p->interpreter = interpreter;
+	for (bool first = true; interpreter && n < THREADS_MOST; first = false) {
 		if (!read_word(p, interpreter + p->at.first_thread, &state))
 			return n;
+		if (first)
+			p->first_thread = state;
+		else
+			p->interpreter = 0;
 		gil = find_gil(p, interpreter);
 		for (; state && n < THREADS_MOST; n++) {
-			uint16_t of = p->at.native_id ? p->at.native_id : p->at.thread_id;
 			uint64_t next;
-			const struct peer_part parts[] = {
-				{ state + of, &id, 8 }, { state + p->at.next_thread, &next, 8 }
-			};
+			const struct peer_part parts[] = { { state + word_in_state(p), &id, 8 },
+							   { state + p->at.next_thread, &next,
+							     8 } };
 
 			if (!peer_read_parts(p->pid, parts, 2))
 				return n;
 			if ((size_t)n < most)
-				threads[n] = (struct python_thread){ p->at.native_id
-									     ? (pid_t)id
-									     : native_thread(p, id),
-								     state, gil };
+				threads[n] = (struct python_thread){
+					.id = p->at.native_id ? (pid_t)id : native_thread(p, id),
+					.state = state,
+					.word = id,
+					.gil = gil
+				};
 			state = next;
 		}
 		if (!read_word(p, interpreter + p->at.next_interpreter, &interpreter))
 			return n;
 	}
 	return n;
+}
+
+bool python_has_new_threads(const struct python *p)
+{
+	uint64_t interpreter, state;
+	const struct peer_part parts[] = {
+		{ p->runtime + p->at.interpreters, &interpreter, 8 },
+		{ p->interpreter + p->at.first_thread, &state, 8 },
+	};
+
+	return !p->interpreter || !peer_read_parts(p->pid, parts, 2) ||
+	       interpreter != p->interpreter || state != p->first_thread;
 }
 
 /* UTF-8 of a string object, cut to fit; false: it is none. */
@@ -393,7 +421,7 @@ static uint32_t name_of(struct python *p, uint64_t at)
 /* What a frame says; code 0: nothing of Python's. */
 struct frame {
 	uint64_t at, previous, code;
-	uint8_t owner;
+	uint8_t mark;
 };
 
 /* From 3.14 on the lowest bits say whose reference it is. */
@@ -402,13 +430,27 @@ static uint64_t code_of(const struct python *p, const struct frame *f)
 	return p->minor >= 14 ? f->code & ~UINT64_C(3) : f->code;
 }
 
+/* Between C and Python, without a function. */
+static bool is_border(const struct python *p, const struct frame *f)
+{
+	return p->minor >= 12 && f->mark >= OWNED_BY_C_STACK;
+}
+
+/* Whether C has entered the function of frame i; up to 3.10 it has entered all. */
+static bool is_entry(const struct python *p, const struct frame *frames, size_t n, size_t i)
+{
+	if (p->minor < 11)
+		return true;
+	return p->minor == 11 ? frames[i].mark : i + 1 < n && is_border(p, &frames[i + 1]);
+}
+
 static size_t frame_parts(const struct python *p, struct frame *f, struct peer_part *parts)
 {
 	parts[0] = (struct peer_part){ f->at + p->at.previous, &f->previous, 8 };
 	parts[1] = (struct peer_part){ f->at + p->at.code, &f->code, 8 };
-	if (!p->at.owner)
+	if (!p->at.mark)
 		return 2;
-	parts[2] = (struct peer_part){ f->at + p->at.owner, &f->owner, 1 };
+	parts[2] = (struct peer_part){ f->at + p->at.mark, &f->mark, 1 };
 	return 3;
 }
 
@@ -419,18 +461,22 @@ struct block {
 	char copies[2][BLOCK_BYTES];
 };
 
-/* What a thread's innermost frame is found by, as it was a moment ago. */
-struct place {
-	uint64_t frame, c_frame, chunk;
-};
-
-static bool innermost(const struct python *p, uint64_t state, struct place *place)
+static int innermost(const struct python *p, const struct python_thread *t,
+		     struct python_place *place)
 {
-	if (!read_word(p, state + p->at.frame, &place->frame))
-		return false;
+	uint64_t word;
+	const struct peer_part parts[] = { { t->state + p->at.frame, &place->frame, 8 },
+					   { t->state + word_in_state(p), &word, 8 } };
+
+	if (!peer_read_parts(p->pid, parts, 2))
+		return -ESRCH;
+	if (word != t->word)
+		return -ESTALE;
 	place->c_frame = place->frame;
-	return p->at.frame_in_c_frame < 0 || !place->frame ||
-	       read_word(p, place->c_frame + (uint64_t)p->at.frame_in_c_frame, &place->frame);
+	if (p->at.frame_in_c_frame >= 0 && place->frame &&
+	    !read_word(p, place->c_frame + (uint64_t)p->at.frame_in_c_frame, &place->frame))
+		return -ESRCH;
+	return 0;
 }
 
 static bool in_block(const struct block *block, uint64_t at)
@@ -445,7 +491,7 @@ static void frame_in_copy(const struct python *p, const struct block *block, int
 
 	memcpy(&f->previous, at + p->at.previous, 8);
 	memcpy(&f->code, at + p->at.code, 8);
-	f->owner = (uint8_t)at[p->at.owner];
+	f->mark = (uint8_t)at[p->at.mark];
 }
 
 static bool read_frame(const struct python *p, const struct block *block, struct frame *f)
@@ -460,7 +506,7 @@ static bool read_frame(const struct python *p, const struct block *block, struct
 
 /* Only where there is memory for certain: from the chunk on, up to the end of the page. A frame of a generator is
  * in no chunk. */
-static void place_block(struct block *block, const struct place *place)
+static void place_block(struct block *block, const struct python_place *place)
 {
 	uint64_t near = place->frame;
 	uint64_t from = near - place->chunk < CHUNK_MOST ? place->chunk
@@ -473,12 +519,12 @@ static void place_block(struct block *block, const struct place *place)
 
 /* A block around the innermost frame in one call, which takes a microsecond or two: in most programs no
  * function begins or ends meanwhile. True: the frame is the same before and after, and in the block. */
-static bool read_block(const struct python *p, uint64_t state, struct place *place,
-		       struct block *block)
+static bool read_block(const struct python *p, const struct python_thread *t,
+		       struct python_place *place, struct block *block)
 {
-	uint64_t slot[2], in_c_frame[2] = { 0, 0 }, before = place->c_frame;
+	uint64_t state = t->state, word, slot[2], in_c_frame[2] = { 0, 0 }, before = place->c_frame;
 	bool indirect = p->at.frame_in_c_frame >= 0;
-	struct peer_part parts[7];
+	struct peer_part parts[8];
 	size_t n = 0;
 
 	place_block(block, place);
@@ -492,13 +538,14 @@ static bool read_block(const struct python *p, uint64_t state, struct place *pla
 	}
 	parts[n++] = (struct peer_part){ state + p->at.frame, &slot[1], 8 };
 	parts[n++] = (struct peer_part){ state + p->at.chunk, &place->chunk, 8 };
+	parts[n++] = (struct peer_part){ state + word_in_state(p), &word, 8 };
 	if (!peer_read_parts(p->pid, parts, n)) {
 		block->bytes = 0;
 		return false;
 	}
 	place->c_frame = indirect ? slot[1] : 0;
 	place->frame = indirect ? in_c_frame[1] : slot[1];
-	return slot[0] == slot[1] && in_c_frame[0] == in_c_frame[1] &&
+	return word == t->word && slot[0] == slot[1] && in_c_frame[0] == in_c_frame[1] &&
 	       (!indirect || slot[0] == before) && in_block(block, place->frame);
 }
 
@@ -515,7 +562,7 @@ static bool walk(const struct python *p, uint64_t at, const struct block *block,
 			return false;
 	}
 	/* A generator that is being entered or left has lost its callers for a moment: C is always outermost. */
-	if (p->minor >= 12 && n && !at && frames[n - 1].owner < OWNED_BY_C_STACK)
+	if (n && !at && !is_border(p, &frames[n - 1]) && p->minor >= 12)
 		return false;
 	*ret_n = n;
 	return true;
@@ -547,8 +594,9 @@ static size_t count_changed(const struct python *p, const struct block *block,
 }
 
 /* One try. True: nothing has changed while it was read; otherwise *ret_changed of the innermost have. */
-static bool read_stack(const struct python *p, uint64_t state, struct place *place,
-		       struct frame *frames, size_t *ret_n, size_t *ret_changed)
+static bool read_stack(const struct python *p, const struct python_thread *t,
+		       struct python_place *place, struct frame *frames, size_t *ret_n,
+		       size_t *ret_changed)
 {
 	struct block block;
 	uint64_t now;
@@ -556,11 +604,15 @@ static bool read_stack(const struct python *p, uint64_t state, struct place *pla
 
 	block.bytes = 0;
 	*ret_n = *ret_changed = 0;
-	if (p->at.chunk)
-		whole = read_block(p, state, place, &block);
+	/* The place may be that of the last look: a second block costs less than frame after frame. */
+	for (int i = 0; i < 2 && p->at.chunk && !whole; i++) {
+		if (i && (innermost(p, t, place) < 0 || !place->frame))
+			return false;
+		whole = read_block(p, t, place, &block);
+	}
 	if (!whole) {
 		block.bytes = 0;
-		if (!innermost(p, state, place))
+		if (innermost(p, t, place) < 0)
 			return false;
 	}
 	if (!walk(p, place->frame, &block, frames, ret_n))
@@ -570,7 +622,7 @@ static bool read_stack(const struct python *p, uint64_t state, struct place *pla
 	/* Frames outside the block are outer ones: they last longer than those inside. */
 	now = place->frame;
 	if (same && !whole)
-		same = innermost(p, state, place) && place->frame == now;
+		same = innermost(p, t, place) == 0 && place->frame == now;
 	*ret_changed += !same && !*ret_changed && *ret_n;
 	return same;
 }
@@ -626,28 +678,31 @@ static void check_codes(struct python *p, const struct frame *frames, size_t n)
 }
 
 /* False: one of them is no function's; *ret_n are those before. */
-static bool name_frames(struct python *p, const struct frame *frames, size_t n, uint32_t *names,
-			size_t most, size_t *ret_n)
+static bool name_frames(struct python *p, const struct frame *frames, size_t n,
+			struct python_function *functions, size_t most, size_t *ret_n)
 {
 	*ret_n = 0;
 	check_codes(p, frames, n);
 	for (size_t i = 0; i < n && *ret_n < most; i++) {
-		if (p->minor >= 12 && frames[i].owner >= OWNED_BY_C_STACK)
+		struct python_function function = { .entry = is_entry(p, frames, n, i) };
+
+		if (is_border(p, &frames[i]))
 			continue;
-		names[*ret_n] = name_of(p, code_of(p, &frames[i]));
-		if (!names[*ret_n])
+		function.name = name_of(p, code_of(p, &frames[i]));
+		if (!function.name)
 			return false;
-		++*ret_n;
+		functions[(*ret_n)++] = function;
 	}
 	return true;
 }
 
-int python_stack(struct python *p, uint64_t state, uint32_t *names, size_t most, size_t *ret_n)
+int python_stack(struct python *p, struct python_thread *thread, struct python_function *functions,
+		 size_t most, size_t *ret_n)
 {
 	const struct timespec moment = { .tv_nsec = 20000 };
 	struct frame frames[STACK_MOST];
 	size_t n = 0, changed = 0;
-	struct place place = { 0 };
+	struct python_place *place = &thread->place;
 	bool same = false;
 
 	*ret_n = 0;
@@ -656,15 +711,19 @@ int python_stack(struct python *p, uint64_t state, uint32_t *names, size_t most,
 		/* It may be waiting for the processor that this runs on, in the middle of a call. */
 		if (i && i % TRIES_AT_ONCE == 0)
 			nanosleep(&moment, NULL);
-		if (!place.frame && !innermost(p, state, &place))
-			return -ESRCH;
-		if (!place.frame)
+		if (i || !place->frame) {
+			int r = innermost(p, thread, place);
+
+			if (r < 0)
+				return r;
+		}
+		if (!place->frame)
 			return 0;
-		same = read_stack(p, state, &place, frames, &n, &changed) &&
-		       name_frames(p, frames, n, names, most, ret_n);
+		same = read_stack(p, thread, place, frames, &n, &changed) &&
+		       name_frames(p, frames, n, functions, most, ret_n);
 	}
 	/* What had not changed in the last try. */
-	if (!same && !name_frames(p, frames + changed, n - changed, names, most, ret_n))
+	if (!same && !name_frames(p, frames + changed, n - changed, functions, most, ret_n))
 		*ret_n = 0;
 	return same ? 0 : -EAGAIN;
 }

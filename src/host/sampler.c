@@ -16,29 +16,46 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/hash_map.h"
-#include "base/interned.h"
 #include "base/wake.h"
+#include "host/join.h"
 #include "host/native.h"
+#include "host/pace.h"
 #include "host/peer.h"
+#include "host/places.h"
 #include "host/python_stack.h"
+#include "host/stack_tree.h"
 #include "host/symbols.h"
 #include "host/waits.h"
 #include "trace/rundir.h"
 #include "trace/shard.h"
 
 #define DEPTH_MOST 512
-#define MOVES 3 /* after a thread that goes from processor to processor */
+#define CHAIN_MOST 128 /* the kernel takes 127, unless it is told otherwise */
+#define MOVES 3	       /* after a thread that goes from processor to processor */
 #define THREADS_MOST 4096
 #define PROCESSES_MOST 256 /* at a time */
 #define SHARDS_MOST 1024   /* in all: a build starts thousands of short processes */
+#define PATH_MOST 256
 #define SECOND INT64_C(1000000000)
+#define MS (SECOND / 1000)
 #define LOOK_AGAIN_NS (SECOND / 10) /* for new threads and processes, and for Python in them */
+#define SEARCHES 8		    /* for Python: after so much of the program's time again, */
+#define SEARCH_MOST_NS (5 * SECOND) /* at least so often */
+#define SEARCH_THREAD_NS (10 * MS)  /* for children of a thread: not more often, on average */
 #define WRITE_NS SECOND
-#define JOIN_NS SECOND	 /* samples of a thread that does not run become one, up to this */
-#define BUDGET_SHARE 100 /* of a processor: one of so many parts */
-#define LITTLE 100	 /* one of so many parts: not worth telling apart */
-#define WHY_LOOKS 10	 /* for so many a cause is near enough */
+#define JOIN_NS SECOND /* samples of a thread that does not run become one, up to this */
+#define LITTLE 100     /* one of so many parts: not worth telling apart */
+#define SKIPS_MOST 15  /* looks in a row at a thread that waits */
+#define WHY_LOOKS 10   /* for so many a cause is near enough */
+
+/* The last stack that the kernel took of a thread; its addresses are named when somebody asks. */
+struct chain {
+	int64_t time_ns;
+	enum native_moment moment;
+	uint32_t stack; /* 0: not named yet */
+	size_t n;
+	uint64_t ips[CHAIN_MOST];
+};
 
 /* A thread, and what it has done since the last row about it. */
 struct thread {
@@ -46,37 +63,38 @@ struct thread {
 	int times_fd, cpu_fd, call_fd; /* below 0: not to be had */
 	bool seen;
 	bool waits;	      /* it has not run since the row below began */
+	unsigned int idle;    /* looks since it ran */
+	unsigned int skipped; /* of them, since the last one that was made */
+	int64_t skipped_ns;
 	enum wait_cause why;  /* when it was last seen to wait; WAIT_ENDED: never yet */
 	unsigned int why_age; /* looks since */
 	uint64_t waits_at;    /* the instruction, then */
 	struct peer_times times;
 	int64_t looked_ns;
-	uint64_t python, gil;	     /* 0: it runs none */
-	uint32_t native;	     /* the last stack that perf saw; 0: none yet */
+	struct python_thread python;
+	struct chain *chain;	     /* NULL: none yet */
 	struct row_stack_sample row; /* stack 0: none */
-};
-
-/* A stack: its innermost name, and the stack around it. */
-struct node {
-	uint32_t parent, name;
 };
 
 struct process {
 	pid_t pid;
 	bool seen;
-	struct symbols *symbols;
+	struct places places;
 	struct python *python;
 	struct waits *waiting; /* NULL: no memory */
 	bool told_why;
-	struct thread *threads; /* by id */
+	char program[PATH_MOST]; /* what its threads run, as the kernel says */
+	int64_t program_ns,
+		python_sought_ns; /* since when, and when Python was last looked for in it */
+	struct thread *threads;	  /* by id */
+	bool has_new_threads;	  /* since those of Python were listed */
 	size_t n, capacity;
-	struct node *nodes; /* index id - 1 */
-	size_t n_nodes, nodes_capacity;
-	struct hash_map by_node;
-	struct interned names;
+	struct stack_tree tree;
 	size_t written_names, written_nodes;
 	uint64_t samples, unread, untold; /* untold: nobody knows what was waited for */
 	uint64_t unseen;		  /* threads without their times */
+	uint64_t joined, leaves,
+		apart; /* stacks of Python: with native functions, one of these, none */
 	struct shard_writer *writer;
 	struct encoder encoder;
 };
@@ -92,7 +110,11 @@ struct sampler {
 	char no_native[200]; /* why */
 	struct process **processes;
 	size_t n, capacity, opened;
-	int64_t now_ns, looked_ns, written_ns, priced_ns, cpu_ns;
+	int64_t now_ns, looked_ns, written_ns;
+	int64_t last_number; /* of the machine, when threads and processes were looked for */
+	bool lost_one;	     /* a thread has ended */
+	int64_t searched_ns; /* when that was, and for how many threads */
+	size_t searched;
 	int trouble;
 	struct err err;
 };
@@ -105,23 +127,88 @@ static void note_trouble(struct sampler *s, int r, const char *what)
 	err_sys(&s->err, r, "%s", what);
 }
 
+/* ---- rows */
+
+static void append(struct sampler *s, struct process *p, enum record_kind kind, const void *row)
+{
+	int r = encoder_append(&p->encoder, kind, row);
+
+	if (r < 0)
+		note_trouble(s, r, "stacks: cannot record");
+}
+
+static void end_row(struct sampler *s, struct process *p, struct thread *t)
+{
+	if (t->row.stack)
+		append(s, p, RECORD_STACK_SAMPLE, &t->row);
+	t->row = (struct row_stack_sample){ 0 };
+}
+
+/* Dictionaries first: whoever reads a sample knows its stack. */
+static void write_shard(struct sampler *s, struct process *p)
+{
+	int r;
+
+	for (; p->written_names < p->tree.names.n; p->written_names++) {
+		struct row_string row = { .id = (uint32_t)p->written_names + 1,
+					  .length =
+						  (uint32_t)p->tree.names.lengths[p->written_names],
+					  .text = p->tree.names.keys[p->written_names] };
+
+		append(s, p, RECORD_STRING, &row);
+	}
+	for (; p->written_nodes < p->tree.n; p->written_nodes++) {
+		const struct stack_node *node = &p->tree.nodes[p->written_nodes];
+		struct row_stack row = { .id = (uint32_t)p->written_nodes + 1,
+					 .parent = node->parent,
+					 .name = node->name };
+
+		append(s, p, RECORD_STACK, &row);
+	}
+	r = encoder_finish(&p->encoder);
+	if (r == 0)
+		r = shard_write(p->writer, &p->encoder);
+	if (r < 0)
+		note_trouble(s, r, "stacks: cannot write");
+}
+
+static void add_fact(struct sampler *s, struct process *p, const char *key, const char *value)
+{
+	struct row_fact row = { .key = stack_tree_name(&p->tree, key),
+				.value = stack_tree_name(&p->tree, value) };
+
+	append(s, p, RECORD_FACT, &row);
+}
+
+/* So that addresses without a symbol can be named elsewhere. */
+static void add_build_ids(struct sampler *s, struct process *p)
+{
+	const char *path, *build_id;
+	char key[sizeof(FACT_BUILD_ID) + PATH_MOST];
+
+	if (!p->places.symbols)
+		return;
+	for (size_t i = 0; symbols_file(p->places.symbols, i, &path, &build_id); i++) {
+		if (!path || !build_id || strlen(path) >= PATH_MOST)
+			continue;
+		snprintf(key, sizeof(key), FACT_BUILD_ID "%s", path);
+		add_fact(s, p, key, build_id);
+	}
+}
+
 /* ---- stacks */
 
-static uint32_t node_of(struct process *p, uint32_t parent, const char *name)
+static struct thread *thread_of(struct process *p, pid_t id)
 {
-	uint32_t id = interned_id(&p->names, name, strlen(name)), found;
-	uint32_t hash = hash_word((uint64_t)parent << 32 | id);
-	struct hash_walk walk = hash_map_walk(&p->by_node, hash);
+	for (size_t i = 0; i < p->n; i++)
+		if (p->threads[i].id == id)
+			return &p->threads[i];
+	return NULL;
+}
 
-	while ((found = hash_map_next(&p->by_node, &walk)))
-		if (p->nodes[found - 1].parent == parent && p->nodes[found - 1].name == id)
-			return found;
-	if (!id ||
-	    array_grow(&p->nodes, &p->nodes_capacity, p->n_nodes + 1, sizeof(*p->nodes)) < 0 ||
-	    hash_map_add(&p->by_node, hash, (uint32_t)p->n_nodes + 1) < 0)
-		return 0;
-	p->nodes[p->n_nodes++] = (struct node){ parent, id };
-	return (uint32_t)p->n_nodes;
+static uint32_t text_node(struct process *p, uint32_t parent, const char *text)
+{
+	return stack_tree_node(&p->tree, parent, stack_tree_name(&p->tree, text));
 }
 
 /* Onto the processor of a thread: while this one runs there, that one does not, and nothing has to stop it. Only
@@ -147,109 +234,142 @@ static int take_cpu(const struct thread *t)
 	return cpu;
 }
 
-static uint32_t python_node(struct process *p, const struct thread *t)
-{
-	uint32_t names[DEPTH_MOST], node = 0;
-	size_t n = 0;
-	int r = -EAGAIN;
-
-	for (int i = 0; i < MOVES && r == -EAGAIN; i++) {
-		int cpu = take_cpu(t);
-
-		r = python_stack(p->python, t->python, names, DEPTH_MOST, &n);
-		/* It was moved meanwhile: once more. */
-		if (r == 0 && i + 1 < MOVES && cpu >= 0 && peer_thread_cpu(t->cpu_fd) != cpu)
-			r = -EAGAIN;
-	}
-	if (r < 0 && r != -EAGAIN)
-		return 0;
-	for (size_t i = n; i-- > 0;)
-		node = node_of(p, node, python_name(p->python, names[i]));
-	if (r == -EAGAIN) {
-		p->unread++;
-		node = node_of(p, node, "(changing too fast to be read)");
-	} else if (!n) {
-		node = node_of(p, 0, "(no Python function)");
-	}
-	return node;
-}
-
 static void native_came(void *arg, const struct native_sample *sample)
 {
 	struct sampler *s = arg;
-	struct process *p = NULL;
-	uint32_t node = 0;
+	struct thread *t = NULL;
+	struct chain *c;
 
-	for (size_t i = 0; i < s->n && !p; i++)
+	for (size_t i = 0; i < s->n && !t; i++)
 		if ((uint32_t)s->processes[i]->pid == sample->pid)
-			p = s->processes[i];
-	if (!p || !p->symbols)
+			t = thread_of(s->processes[i], (pid_t)sample->thread);
+	if (!t)
 		return;
-	for (size_t t = 0; t < p->n; t++) {
-		struct thread *thread = &p->threads[t];
+	if (!t->chain)
+		t->chain = calloc(1, sizeof(*t->chain));
+	c = t->chain;
+	if (!c || sample->time_ns < c->time_ns || !sample->n)
+		return;
+	c->time_ns = sample->time_ns;
+	c->moment = sample->moment;
+	c->stack = 0;
+	c->n = sample->n < CHAIN_MOST ? sample->n : CHAIN_MOST;
+	memcpy(c->ips, sample->ips, c->n * sizeof(*c->ips));
+}
 
-		if ((uint32_t)thread->id != sample->thread || thread->python)
-			continue;
-		for (size_t i = sample->n < DEPTH_MOST ? sample->n : DEPTH_MOST; i-- > 0;)
-			node = node_of(p, node, symbols_name(p->symbols, sample->ips[i] - (i > 0)));
-		thread->native = node;
+/* All but the first are return addresses: the call is before. */
+static struct join_native chain_function(struct process *p, const struct chain *c, size_t i)
+{
+	return places_find(&p->places, &p->tree, c->ips[i] - (i > 0), i == 0);
+}
+
+static uint32_t native_node(struct process *p, struct thread *t)
+{
+	struct chain *c = t->chain;
+
+	if (!c || c->stack)
+		return c ? c->stack : 0;
+	for (size_t i = c->n; i-- > 0;)
+		c->stack = stack_tree_node(&p->tree, c->stack, chain_function(p, c, i).name);
+	return c->stack;
+}
+
+/* Whether the thread had left its processor with that stack before `begin_ns`, and has not come back: this
+ * thread has been on that processor since. */
+static bool has_stood_still(struct sampler *s, struct thread *t, int cpu, int64_t begin_ns)
+{
+	struct peer_times now;
+
+	if (!s->native || cpu < 0)
+		return false;
+	native_drain_cpu(s->native, cpu, native_came, s);
+	return t->chain && t->chain->moment == NATIVE_LEFT && t->chain->time_ns <= begin_ns &&
+	       peer_thread_times(t->times_fd, &now) == 0 && now.turns == t->times.turns;
+}
+
+static uint32_t joined_node(struct process *p, const struct chain *c,
+			    const struct python_function *functions, size_t n)
+{
+	struct join_native native[CHAIN_MOST];
+	uint32_t names[DEPTH_MOST + CHAIN_MOST], node = 0;
+	bool whole;
+
+	for (size_t i = 0; i < c->n; i++)
+		native[i] = chain_function(p, c, i);
+	whole = join_stacks(functions, n, native, c->n, names, &n);
+	*(whole ? &p->joined : &p->leaves) += 1;
+	while (n-- > 0)
+		node = stack_tree_node(&p->tree, node, names[n]);
+	return node;
+}
+
+static void forget_program(struct sampler *s, struct process *p)
+{
+	add_build_ids(s, p);
+	python_close(p->python);
+	p->python = NULL;
+	p->told_why = false;
+	places_close(&p->places);
+	places_open(&p->places, p->pid);
+}
+
+static void find_python_threads(struct sampler *s, struct process *p)
+{
+	struct python_thread found[THREADS_MOST];
+	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
+
+	p->has_new_threads = false;
+	for (size_t i = 0; i < p->n; i++)
+		p->threads[i].python = (struct python_thread){ 0 };
+	/* It has become another program, perhaps of the same file. */
+	if (n < 0)
+		forget_program(s, p);
+	for (int i = 0; i < n && i < THREADS_MOST; i++) {
+		struct thread *t = thread_of(p, found[i].id);
+
+		if (t)
+			t->python = found[i];
 	}
 }
 
-/* ---- rows */
-
-static void append(struct sampler *s, struct process *p, enum record_kind kind, const void *row)
+static uint32_t python_node(struct sampler *s, struct process *p, struct thread *t)
 {
-	int r = encoder_append(&p->encoder, kind, row);
+	struct python_function functions[DEPTH_MOST];
+	uint32_t node = 0;
+	int64_t begin_ns = 0;
+	bool still = false;
+	size_t n = 0;
+	int cpu, r = -EAGAIN;
 
-	if (r < 0)
-		note_trouble(s, r, "stacks: cannot record");
-}
-
-static uint32_t name_id(struct process *p, const char *text)
-{
-	return interned_id(&p->names, text, strlen(text));
-}
-
-static void end_row(struct sampler *s, struct process *p, struct thread *t)
-{
-	if (t->row.stack)
-		append(s, p, RECORD_STACK_SAMPLE, &t->row);
-	t->row = (struct row_stack_sample){ 0 };
-}
-
-/* Dictionaries first: whoever reads a sample knows its stack. */
-static void write_shard(struct sampler *s, struct process *p)
-{
-	int r;
-
-	for (; p->written_names < p->names.n; p->written_names++) {
-		struct row_string row = { .id = (uint32_t)p->written_names + 1,
-					  .length = (uint32_t)p->names.lengths[p->written_names],
-					  .text = p->names.keys[p->written_names] };
-
-		append(s, p, RECORD_STRING, &row);
+	for (int i = 0; i < MOVES && r == -EAGAIN; i++) {
+		cpu = take_cpu(t);
+		begin_ns = clock_monotonic_ns();
+		r = python_stack(p->python, &t->python, functions, DEPTH_MOST, &n);
+		still = r == 0 && has_stood_still(s, t, cpu, begin_ns);
+		/* It was moved meanwhile: once more. */
+		if (r == 0 && !still && i + 1 < MOVES && cpu >= 0 &&
+		    peer_thread_cpu(t->cpu_fd) != cpu)
+			r = -EAGAIN;
 	}
-	for (; p->written_nodes < p->n_nodes; p->written_nodes++) {
-		const struct node *node = &p->nodes[p->written_nodes];
-		struct row_stack row = { .id = (uint32_t)p->written_nodes + 1,
-					 .parent = node->parent,
-					 .name = node->name };
-
-		append(s, p, RECORD_STACK, &row);
+	if (r == -ESTALE || r == -ESRCH)
+		find_python_threads(s, p);
+	if (r < 0 && r != -EAGAIN)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		functions[i].name = stack_tree_name(&p->tree,
+						    python_name(p->python, functions[i].name));
+	if (still && n)
+		return joined_node(p, t->chain, functions, n);
+	p->apart++;
+	for (size_t i = n; i-- > 0;)
+		node = stack_tree_node(&p->tree, node, functions[i].name);
+	if (r == -EAGAIN) {
+		p->unread++;
+		node = text_node(p, node, "(changing too fast to be read)");
+	} else if (!n) {
+		node = text_node(p, 0, "(no Python function)");
 	}
-	r = encoder_finish(&p->encoder);
-	if (r == 0)
-		r = shard_write(p->writer, &p->encoder);
-	if (r < 0)
-		note_trouble(s, r, "stacks: cannot write");
-}
-
-static void add_fact(struct sampler *s, struct process *p, const char *key, const char *value)
-{
-	struct row_fact row = { .key = name_id(p, key), .value = name_id(p, value) };
-
-	append(s, p, RECORD_FACT, &row);
+	return node;
 }
 
 /* ---- processes and threads */
@@ -262,6 +382,7 @@ static void thread_close(struct thread *t)
 		close(t->cpu_fd);
 	if (t->call_fd >= 0)
 		close(t->call_fd);
+	free(t->chain);
 }
 
 static struct process *process_open(struct sampler *s, pid_t pid)
@@ -294,7 +415,6 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	p->pid = pid;
 	s->opened++;
 	encoder_init(&p->encoder, 1, 1, 0);
-	p->symbols = symbols_open(pid);
 	p->waiting = waits_open(pid);
 	if (s->no_native[0])
 		add_fact(s, p, "stacks", s->no_native);
@@ -316,6 +436,15 @@ static void process_close(struct sampler *s, struct process *p)
 			"%llu of %llu samples changed too fast for their innermost functions to be "
 			"read",
 			(unsigned long long)p->unread, (unsigned long long)p->samples);
+		add_fact(s, p, "stacks", words);
+	}
+	if (p->leaves || (p->joined && p->apart)) {
+		snprintf(
+			words, sizeof(words),
+			"native functions inside Python's: all in %llu looks, the innermost alone in %llu "
+			"(no frame pointers), none in %llu (not read at the same moment)",
+			(unsigned long long)p->joined, (unsigned long long)p->leaves,
+			(unsigned long long)p->apart);
 		add_fact(s, p, "stacks", words);
 	}
 	/* Now and then one is ending, or has just gone on. */
@@ -340,27 +469,34 @@ static void process_close(struct sampler *s, struct process *p)
 			 (unsigned long long)native_lost(s->native));
 		add_fact(s, p, "stacks", words);
 	}
+	add_build_ids(s, p);
 	write_shard(s, p);
 	r = shard_close(p->writer, &p->encoder);
 	if (r < 0)
 		note_trouble(s, r, "stacks: cannot close a shard");
 	encoder_release(&p->encoder);
 	python_close(p->python);
-	symbols_close(p->symbols);
+	places_close(&p->places);
 	waits_close(p->waiting);
-	hash_map_release(&p->by_node);
-	interned_release(&p->names);
-	free(p->nodes);
+	stack_tree_release(&p->tree);
 	free(p->threads);
 	free(p);
 }
 
-static struct thread *thread_of(struct process *p, pid_t id)
+static int64_t clamp_ns(int64_t ns, int64_t least_ns, int64_t most_ns)
 {
-	for (size_t i = 0; i < p->n; i++)
-		if (p->threads[i].id == id)
-			return &p->threads[i];
-	return NULL;
+	return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
+}
+
+/* What there is besides Python's functions. */
+static const char *native_words(const struct sampler *s)
+{
+	if (!s->native)
+		return "";
+	return native_has_leaves(s->native)
+		       ? " and native ones"
+		       : ", and native ones of threads without; inside Python's these take "
+			 "kernel.perf_event_paranoid=1 or CAP_PERFMON";
 }
 
 static void find_python(struct sampler *s, struct process *p)
@@ -368,13 +504,16 @@ static void find_python(struct sampler *s, struct process *p)
 	char why[160], words[200];
 	int r;
 
-	if (p->python || p->told_why)
+	/* In a program of another kind it is looked for more and more rarely: that means to read its map. */
+	if (p->python || p->told_why ||
+	    s->now_ns - p->python_sought_ns <
+		    clamp_ns((s->now_ns - p->program_ns) / SEARCHES, LOOK_AGAIN_NS, SEARCH_MOST_NS))
 		return;
+	p->python_sought_ns = s->now_ns;
 	r = python_open(&p->python, p->pid, why, sizeof(why));
 	if (r == 0)
-		snprintf(words, sizeof(words),
-			 "functions of Python 3.%d, and native ones of threads without",
-			 python_minor(p->python));
+		snprintf(words, sizeof(words), "functions of Python 3.%d%s",
+			 python_minor(p->python), native_words(s));
 	else if (r == -ENOTSUP)
 		snprintf(words, sizeof(words), "%s", why);
 	else
@@ -403,6 +542,7 @@ static void find_threads(struct sampler *s, struct process *p)
 			    0)
 				return;
 			t = &p->threads[p->n++];
+			p->has_new_threads = true;
 			*t = (struct thread){
 				.id = ids[i],
 				.times_fd = peer_thread_open(p->pid, ids[i], PEER_TIMES),
@@ -415,7 +555,7 @@ static void find_threads(struct sampler *s, struct process *p)
 				peer_thread_times(t->times_fd, &t->times);
 			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
 			peer_thread_name(p->pid, ids[i], name, sizeof(name));
-			row.name = name_id(p, name);
+			row.name = stack_tree_name(&p->tree, name);
 			append(s, p, RECORD_THREAD, &row);
 		}
 		t->seen = true;
@@ -429,29 +569,22 @@ static void find_threads(struct sampler *s, struct process *p)
 	}
 }
 
-static void find_python_threads(struct process *p)
+/* Whether it has become another one. */
+static void find_program(struct sampler *s, struct process *p)
 {
-	struct python_thread found[THREADS_MOST];
-	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
+	char path[32], program[PATH_MOST];
+	ssize_t n;
 
-	/* It has become another program. */
-	if (n < 0) {
-		python_close(p->python);
-		p->python = NULL;
-		p->told_why = false;
-		symbols_close(p->symbols);
-		p->symbols = symbols_open(p->pid);
-	}
-	for (size_t i = 0; i < p->n; i++)
-		p->threads[i].python = p->threads[i].gil = 0;
-	for (int i = 0; i < n && i < THREADS_MOST; i++) {
-		struct thread *t = thread_of(p, found[i].id);
-
-		if (!t)
-			continue;
-		t->python = found[i].state;
-		t->gil = found[i].gil;
-	}
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)p->pid);
+	n = readlink(path, program, sizeof(program) - 1);
+	program[n > 0 ? n : 0] = '\0';
+	/* Of one that has ended the names are still to be told. */
+	if (p->program_ns && (n <= 0 || strcmp(program, p->program) == 0))
+		return;
+	memcpy(p->program, program, sizeof(program));
+	p->program_ns = s->now_ns;
+	p->python_sought_ns = 0;
+	forget_program(s, p);
 }
 
 static struct process *find_process(struct sampler *s, pid_t pid)
@@ -475,27 +608,52 @@ static void find_processes(struct sampler *s, pid_t pid, int depth)
 	if (n < 0 || depth > 16)
 		return;
 	p = find_process(s, pid);
-	if (p)
+	if (p) {
 		p->seen = true;
+		s->searched += p->n;
+	}
 	for (int i = 0; i < n && i < PROCESSES_MOST; i++)
 		find_processes(s, children[i], depth + 1);
 }
 
-static void look_around(struct sampler *s)
+/* Only if there may be new ones, or one has gone: it takes several files of each thread. */
+static void find_all(struct sampler *s)
 {
+	int64_t number = peer_last_number();
+
+	if (number >= 0 && number == s->last_number && !s->lost_one)
+		return;
+	if (s->now_ns - s->searched_ns < (int64_t)s->searched * SEARCH_THREAD_NS)
+		return;
+	s->last_number = number;
+	s->lost_one = false;
+	s->searched_ns = s->now_ns;
+	s->searched = 0;
 	for (size_t i = 0; i < s->n; i++)
 		s->processes[i]->seen = false;
 	find_processes(s, s->pid, 0);
 	for (size_t i = s->n; i-- > 0;) {
 		struct process *p = s->processes[i];
 
-		if (!p->seen) {
-			process_close(s, p);
-			s->processes[i] = s->processes[--s->n];
+		if (p->seen) {
+			find_threads(s, p);
 			continue;
 		}
-		find_threads(s, p);
+		process_close(s, p);
+		s->processes[i] = s->processes[--s->n];
+	}
+}
+
+static void look_around(struct sampler *s)
+{
+	find_all(s);
+	for (size_t i = 0; i < s->n; i++) {
+		struct process *p = s->processes[i];
+
+		find_program(s, p);
 		find_python(s, p);
+		if (p->python && (p->has_new_threads || python_has_new_threads(p->python)))
+			find_python_threads(s, p);
 	}
 }
 
@@ -510,7 +668,7 @@ static enum wait_cause why_waited(struct process *p, struct thread *t, int64_t w
 		return t->why; /* it is where it was */
 	t->why_age++;
 	if (p->waiting && wait_ns * LITTLE >= passed_ns) {
-		enum wait_cause now = waits_look(p->waiting, t->id, t->call_fd, t->gil,
+		enum wait_cause now = waits_look(p->waiting, t->id, t->call_fd, t->python.gil,
 						 &t->waits_at);
 
 		p->untold += now == WAIT_UNKNOWN;
@@ -528,17 +686,29 @@ struct spell {
 	uint64_t turns; /* times it got a processor */
 };
 
-static bool read_spell(const struct sampler *s, struct thread *t, struct spell *ret)
+static bool read_spell(struct sampler *s, struct thread *t, struct spell *ret)
 {
 	struct peer_times now;
-	int64_t left_ns = s->now_ns - t->looked_ns;
+	int64_t left_ns = s->now_ns - t->looked_ns, late_ns;
 
-	if (t->times_fd < 0 || left_ns <= 0 || peer_thread_times(t->times_fd, &now) < 0)
+	if (t->times_fd < 0 || left_ns <= 0)
 		return false;
-	*ret = (struct spell){ .passed_ns = left_ns,
-			       .run_ns = now.run_ns - t->times.run_ns,
+	if (peer_thread_times(t->times_fd, &now) < 0) {
+		s->lost_one = true;
+		return false;
+	}
+	*ret = (struct spell){ .run_ns = now.run_ns - t->times.run_ns,
 			       .ready_ns = now.ready_ns - t->times.ready_ns,
 			       .turns = now.turns - t->times.turns };
+	/* It was awake already at a look that was skipped. */
+	late_ns = ret->run_ns + ret->ready_ns - left_ns;
+	if (late_ns > t->skipped_ns)
+		late_ns = t->skipped_ns;
+	if (late_ns > 0) {
+		t->row.duration_ns -= late_ns;
+		left_ns += late_ns;
+	}
+	ret->passed_ns = left_ns;
 	/* The kernel's clock and ours are read one after the other. */
 	if (ret->run_ns > left_ns)
 		ret->run_ns = left_ns;
@@ -555,24 +725,46 @@ static bool is_waiting(const struct thread *t)
 	return t->why != WAIT_ENDED && t->why_age == 0;
 }
 
-static uint32_t find_stack(struct process *p, struct thread *t, bool ran)
+/* One that waits is looked at more and more rarely: the kernel tells when it has left a processor again, or has
+ * run for long. */
+static bool may_skip(const struct sampler *s, const struct thread *t)
+{
+	const struct chain *c = t->chain; /* NULL: it has waited since it is known */
+
+	return !s->ends && s->native && native_has_leaves(s->native) && t->waits && is_waiting(t) &&
+	       (!c || (c->moment != NATIVE_RUNS && c->time_ns <= t->looked_ns)) &&
+	       t->skipped < t->idle / 2 && t->skipped < SKIPS_MOST;
+}
+
+/* It waits as before. */
+static void skip(const struct sampler *s, struct thread *t)
+{
+	int64_t passed_ns = s->now_ns - t->looked_ns;
+
+	t->row.duration_ns += passed_ns;
+	t->row.samples++;
+	t->looked_ns = s->now_ns;
+	t->skipped_ns += passed_ns;
+	t->skipped++;
+}
+
+static uint32_t find_stack(struct sampler *s, struct process *p, struct thread *t, bool ran)
 {
 	/* A thread that has not run is where it was. */
 	uint32_t stack = ran ? 0 : t->row.stack;
 
-	if (!stack && t->python)
-		stack = python_node(p, t);
-	return stack ? stack : t->native;
+	if (!stack && t->python.state)
+		stack = python_node(s, p, t);
+	return stack ? stack : native_node(p, t);
 }
 
 /* Of a thread that perf has not seen yet: the function that it waits in, without its callers. */
 static uint32_t place_stack(struct process *p, const struct thread *t)
 {
-	const char *name = "(no stack was seen)";
-
-	if (is_waiting(t) && t->waits_at && p->symbols)
-		name = symbols_name(p->symbols, t->waits_at);
-	return node_of(p, 0, name);
+	if (is_waiting(t) && t->waits_at)
+		return stack_tree_node(&p->tree, 0,
+				       places_find(&p->places, &p->tree, t->waits_at, true).name);
+	return text_node(p, 0, "(no stack was seen)");
 }
 
 /* One that ran and now waits, or waited and now runs, with nothing in between, first went on as the last look has
@@ -600,10 +792,17 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	struct spell spell;
 	uint32_t stack;
 
+	if (may_skip(s, t)) {
+		skip(s, t);
+		return;
+	}
 	if (!read_spell(s, t, &spell))
 		return;
 	ran = spell.run_ns > 0 || spell.turns;
-	stack = find_stack(p, t, ran);
+	t->idle = ran ? 0 : t->idle + 1 + t->skipped;
+	t->skipped = 0;
+	t->skipped_ns = 0;
+	stack = find_stack(s, p, t, ran);
 	why = why_waited(p, t, spell.passed_ns - spell.run_ns - spell.ready_ns, spell.passed_ns,
 			 ran);
 	p->samples++;
@@ -639,7 +838,6 @@ static void look(struct sampler *s)
 	for (size_t i = 0; i < s->n; i++) {
 		struct process *p = s->processes[i];
 
-		find_python_threads(p);
 		for (size_t t = 0; t < p->n; t++)
 			look_at(s, p, &p->threads[t]);
 	}
@@ -650,37 +848,28 @@ static void look(struct sampler *s)
 	}
 }
 
-/* Fewer looks while they cost more than their share. */
-static unsigned int priced(struct sampler *s, unsigned int hz)
-{
-	int64_t cpu_ns = clock_thread_cpu_ns(), passed_ns = s->now_ns - s->priced_ns;
-	double share;
-
-	if (passed_ns < SECOND)
-		return hz;
-	share = (double)(cpu_ns - s->cpu_ns) / (double)passed_ns * BUDGET_SHARE;
-	s->priced_ns = s->now_ns;
-	s->cpu_ns = cpu_ns;
-	if (share > 1)
-		hz = (unsigned int)(hz / share);
-	else if (share < 0.8)
-		hz += hz / 4 + 1;
-	return hz < 1 ? 1 : hz > s->hz ? s->hz : hz;
-}
-
 static void *sample(void *arg)
 {
 	struct sampler *s = arg;
-	unsigned int hz = s->hz, seed = (unsigned int)s->pid;
+	unsigned int seed = (unsigned int)s->pid;
+	int64_t next_ns = clock_monotonic_ns(), cpu_ns = clock_thread_cpu_ns(), before_ns;
+	struct pace pace;
 
-	s->now_ns = s->priced_ns = s->written_ns = clock_monotonic_ns();
+	pace_init(&pace, s->hz);
+	s->now_ns = s->written_ns = next_ns;
 	while (!s->ends) {
-		unsigned int ms = 1000 / hz;
+		int64_t pause_ns, left_ns;
 
+		before_ns = s->now_ns;
 		look(s);
-		hz = priced(s, hz);
-		/* Never in step with what the program repeats. */
-		wake_wait(&s->wake, (int)(ms / 2 + (unsigned int)rand_r(&seed) % (ms + 1)));
+		pause_ns = pace_next(&pace, clock_thread_cpu_ns() - cpu_ns, s->now_ns - before_ns);
+		cpu_ns = clock_thread_cpu_ns();
+		/* Never in step with what the program repeats: from a half to one and a half of it. */
+		next_ns += pause_ns / 2 + (int64_t)((double)pause_ns * rand_r(&seed) / RAND_MAX);
+		left_ns = next_ns - clock_monotonic_ns();
+		if (left_ns < 0)
+			next_ns -= left_ns; /* what could not be is not made up for */
+		wake_wait(&s->wake, left_ns > 0 ? (int)((left_ns + MS / 2) / MS) : 0);
 	}
 	look(s); /* what came since, also if names took long */
 	return NULL;

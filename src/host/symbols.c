@@ -36,7 +36,10 @@
 #define NOTES 16 /* segments with notes that are looked at */
 #define BUILD_ID_BYTES 64
 #define LOOK_BACK 64 /* symbols before the nearest one that may enclose it */
-#define REREADS 16   /* of the maps in a row, before they wait for their turn */
+#define REFRESH_NS 10000000
+#define REFRESH_PARTS                                                                              \
+	200	   /* of the time, one for reading maps again for addresses that must be in one */
+#define REREADS 16 /* of the maps in a row, before they wait for their turn */
 
 #if __BYTE_ORDER == __LITTLE_ENDIAN
 #define HOST_DATA ELFDATA2LSB
@@ -447,7 +450,7 @@ static const struct map *map_in(const struct symbols *s, uint64_t ip)
 }
 
 /* Chains of code without frame pointers are full of addresses that are none. Looking for them again and again
- * must not take more than a hundredth of the time. */
+ * must not take more than a thousandth of the time. */
 static const struct map *map_find(struct symbols *s, uint64_t ip)
 {
 	const struct map *map = map_in(s, ip);
@@ -456,7 +459,7 @@ static const struct map *map_find(struct symbols *s, uint64_t ip)
 	if (map)
 		return map;
 	earned = (uint64_t)(clock_monotonic_ns() - s->maps_read_ns) /
-		 (uint64_t)(100 * s->maps_took_ns + 1);
+		 (uint64_t)(1000 * s->maps_took_ns + 1);
 	if (earned < s->rereads)
 		s->rereads -= (unsigned int)earned;
 	else
@@ -466,6 +469,14 @@ static const struct map *map_find(struct symbols *s, uint64_t ip)
 	s->rereads++;
 	read_maps(s);
 	return map_in(s, ip);
+}
+
+void symbols_refresh(struct symbols *s)
+{
+	int64_t since_ns = clock_monotonic_ns() - s->maps_read_ns;
+
+	if (since_ns > REFRESH_NS && since_ns > REFRESH_PARTS * s->maps_took_ns)
+		read_maps(s);
 }
 
 /* What symbols_name says, as an id. Names come from files: nothing in them may steer a terminal. */
@@ -641,6 +652,18 @@ const char *symbols_build_id(struct symbols *s, uint64_t ip)
 		return NULL;
 	file_load(s, s->files[map->file - 1], map);
 	return s->files[map->file - 1]->build_id[0] ? s->files[map->file - 1]->build_id : NULL;
+}
+
+bool symbols_file(const struct symbols *s, size_t number, const char **ret_path,
+		  const char **ret_build_id)
+{
+	const struct file *file = number < s->n_files ? s->files[number] : NULL;
+
+	if (!file)
+		return false;
+	*ret_path = file->tried ? file->path : NULL;
+	*ret_build_id = file->build_id[0] ? file->build_id : NULL;
+	return true;
 }
 
 struct symbols *symbols_open(pid_t pid)

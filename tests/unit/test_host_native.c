@@ -158,6 +158,8 @@ static void see(void *arg, const struct native_sample *sample)
 
 	if (seen->wanted && sample->pid != (uint32_t)seen->wanted)
 		return;
+	if (sample->moment != NATIVE_RUNS)
+		return;
 	seen->n++;
 	seen->wrong_time += sample->time_ns > clock_monotonic_ns();
 	if (sample->thread == (uint32_t)seen->pid)
@@ -214,6 +216,61 @@ static void chains(void **state)
 	native_close(n);
 	symbols_close(seen.symbols);
 	end_child(pid);
+}
+
+static NOINLINE void read_and_return(void)
+{
+	hear(to_child);
+	sink++;
+}
+
+static void wait_when_told(void)
+{
+	for (;;)
+		read_and_return();
+}
+
+struct left {
+	struct symbols *symbols;
+	size_t here, elsewhere;
+};
+
+static void see_left(void *arg, const struct native_sample *sample)
+{
+	struct left *left = arg;
+	bool here = false;
+
+	if (sample->moment == NATIVE_RUNS)
+		return;
+	for (size_t i = 0; i < sample->n; i++)
+		here |= is(left->symbols, sample->ips[i] - (i > 0), "read_and_return");
+	*(here ? &left->here : &left->elsewhere) += 1;
+}
+
+/* A thread that waits has the stack that it began to wait with. */
+static void leaving(void **state)
+{
+	int64_t deadline_ns = clock_monotonic_ns() + PATIENCE_NS;
+	pid_t pid = child_of(wait_when_told);
+	struct native *n = open_or_skip(pid, 100);
+	struct left left = { .symbols = symbols_open(pid) };
+
+	(void)state;
+	while (native_has_leaves(n) && left.here < 20) {
+		tell(to_child, 1);
+		native_drain(n, see_left, &left);
+		assert_true(clock_monotonic_ns() < deadline_ns);
+		sched_yield();
+	}
+	printf("leaving: %zu as they began to wait, %zu elsewhere\n", left.here, left.elsewhere);
+	symbols_close(left.symbols);
+	end_child(pid);
+	if (!native_has_leaves(n)) {
+		native_close(n);
+		printf("skipped: this user gets no stacks of threads that leave their CPU\n");
+		skip();
+	}
+	native_close(n);
 }
 
 static void three_to_one(void)
@@ -555,7 +612,7 @@ static void rings(void **state)
 	(void)state;
 	n->rings = &ring;
 	n->n_rings = 1;
-	for (int i = 0; i < 1000; i++) { /* 88 bytes a turn: wraps at every multiple of 8 */
+	for (int i = 0; i < 1000; i++) { /* 96 bytes a turn: wraps at every multiple of 8 */
 		put(hand, 0xdead, 16, NULL, 0);
 		put_sample(hand, 5, 1, 1, 4);
 		native_drain(n, count_ips, &count);
@@ -594,7 +651,7 @@ static void doubles(void **state)
 	struct ring ring = {
 		.fd = -1, .page = &hand->page, .data = hand->data, .size = HAND_BYTES
 	};
-	struct event events[] = { { -1, 1, 100 }, { -1, 2, 200 } };
+	struct event events[] = { { -1, 1, 100, OCCASION_CLOCK }, { -1, 2, 200, OCCASION_CLOCK } };
 	struct exit_record gone = { .pid = 7, .tid = 20, .time_ns = 5 };
 	struct native *n = calloc(1, sizeof(*n));
 	size_t count = 0;
@@ -927,23 +984,15 @@ static void perf_map(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names),
-		cmocka_unit_test(build_ids),
-		cmocka_unit_test(damaged),
-		cmocka_unit_test(stripped),
-		cmocka_unit_test(new_and_deleted),
-		cmocka_unit_test(perf_map),
-		cmocka_unit_test(rings),
-		cmocka_unit_test(doubles),
-		cmocka_unit_test(refusals),
-		cmocka_unit_test(chains),
-		cmocka_unit_test(shares),
-		cmocka_unit_test(later_thread),
-		cmocka_unit_test(grandchild),
-		cmocka_unit_test(before_exec),
-		cmocka_unit_test(threads_meanwhile),
-		cmocka_unit_test(opened_twice),
-		cmocka_unit_test(few_files),
+		cmocka_unit_test(names),	   cmocka_unit_test(build_ids),
+		cmocka_unit_test(damaged),	   cmocka_unit_test(stripped),
+		cmocka_unit_test(new_and_deleted), cmocka_unit_test(perf_map),
+		cmocka_unit_test(rings),	   cmocka_unit_test(doubles),
+		cmocka_unit_test(refusals),	   cmocka_unit_test(chains),
+		cmocka_unit_test(leaving),	   cmocka_unit_test(shares),
+		cmocka_unit_test(later_thread),	   cmocka_unit_test(grandchild),
+		cmocka_unit_test(before_exec),	   cmocka_unit_test(threads_meanwhile),
+		cmocka_unit_test(opened_twice),	   cmocka_unit_test(few_files),
 	};
 
 	if (argc == 2 && !strcmp(argv[1], "spin"))
