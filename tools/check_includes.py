@@ -31,6 +31,7 @@ ROOMS = {
     "probe/gpu": CORE | {"probe/core"},
     "probe/routing": CORE | {"probe/core", "probe/gpu"},
     "host": {"base", "trace"},
+    "heap": {"base", "trace", "host"},
     "ingest": CORE,
     "tables": CORE,
     "subjects": SUBJECTS,

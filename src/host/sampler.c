@@ -16,16 +16,14 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/hash_map.h"
-#include "base/interned.h"
 #include "base/wake.h"
 #include "host/native.h"
 #include "host/peer.h"
 #include "host/python_stack.h"
+#include "host/stack_shard.h"
 #include "host/symbols.h"
 #include "host/waits.h"
 #include "trace/rundir.h"
-#include "trace/shard.h"
 
 #define DEPTH_MOST 512
 #define MOVES 3 /* after a thread that goes from processor to processor */
@@ -56,11 +54,6 @@ struct thread {
 	struct row_stack_sample row; /* stack 0: none */
 };
 
-/* A stack: its innermost name, and the stack around it. */
-struct node {
-	uint32_t parent, name;
-};
-
 struct process {
 	pid_t pid;
 	bool seen;
@@ -70,15 +63,9 @@ struct process {
 	bool told_why;
 	struct thread *threads; /* by id */
 	size_t n, capacity;
-	struct node *nodes; /* index id - 1 */
-	size_t n_nodes, nodes_capacity;
-	struct hash_map by_node;
-	struct interned names;
-	size_t written_names, written_nodes;
+	struct stack_shard shard;
 	uint64_t samples, unread, untold; /* untold: nobody knows what was waited for */
 	uint64_t unseen;		  /* threads without their times */
-	struct shard_writer *writer;
-	struct encoder encoder;
 };
 
 struct sampler {
@@ -106,23 +93,6 @@ static void note_trouble(struct sampler *s, int r, const char *what)
 }
 
 /* ---- stacks */
-
-static uint32_t node_of(struct process *p, uint32_t parent, const char *name)
-{
-	uint32_t id = interned_id(&p->names, name, strlen(name)), found;
-	uint32_t hash = hash_word((uint64_t)parent << 32 | id);
-	struct hash_walk walk = hash_map_walk(&p->by_node, hash);
-
-	while ((found = hash_map_next(&p->by_node, &walk)))
-		if (p->nodes[found - 1].parent == parent && p->nodes[found - 1].name == id)
-			return found;
-	if (!id ||
-	    array_grow(&p->nodes, &p->nodes_capacity, p->n_nodes + 1, sizeof(*p->nodes)) < 0 ||
-	    hash_map_add(&p->by_node, hash, (uint32_t)p->n_nodes + 1) < 0)
-		return 0;
-	p->nodes[p->n_nodes++] = (struct node){ parent, id };
-	return (uint32_t)p->n_nodes;
-}
 
 /* Onto the processor of a thread: while this one runs there, that one does not, and nothing has to stop it. Only
  * so does each function come as often as it takes time: read on the run, those that last long would be
@@ -164,12 +134,12 @@ static uint32_t python_node(struct process *p, const struct thread *t)
 	if (r < 0 && r != -EAGAIN)
 		return 0;
 	for (size_t i = n; i-- > 0;)
-		node = node_of(p, node, python_name(p->python, names[i]));
+		node = stack_shard_node(&p->shard, node, python_name(p->python, names[i]));
 	if (r == -EAGAIN) {
 		p->unread++;
-		node = node_of(p, node, "(changing too fast to be read)");
+		node = stack_shard_node(&p->shard, node, "(changing too fast to be read)");
 	} else if (!n) {
-		node = node_of(p, 0, "(no Python function)");
+		node = stack_shard_node(&p->shard, 0, "(no Python function)");
 	}
 	return node;
 }
@@ -191,65 +161,19 @@ static void native_came(void *arg, const struct native_sample *sample)
 		if ((uint32_t)thread->id != sample->thread || thread->python)
 			continue;
 		for (size_t i = sample->n < DEPTH_MOST ? sample->n : DEPTH_MOST; i-- > 0;)
-			node = node_of(p, node, symbols_name(p->symbols, sample->ips[i] - (i > 0)));
+			node = stack_shard_node(&p->shard, node,
+						symbols_name(p->symbols, sample->ips[i] - (i > 0)));
 		thread->native = node;
 	}
 }
 
 /* ---- rows */
 
-static void append(struct sampler *s, struct process *p, enum record_kind kind, const void *row)
-{
-	int r = encoder_append(&p->encoder, kind, row);
-
-	if (r < 0)
-		note_trouble(s, r, "stacks: cannot record");
-}
-
-static uint32_t name_id(struct process *p, const char *text)
-{
-	return interned_id(&p->names, text, strlen(text));
-}
-
-static void end_row(struct sampler *s, struct process *p, struct thread *t)
+static void end_row(struct process *p, struct thread *t)
 {
 	if (t->row.stack)
-		append(s, p, RECORD_STACK_SAMPLE, &t->row);
+		stack_shard_append(&p->shard, RECORD_STACK_SAMPLE, &t->row);
 	t->row = (struct row_stack_sample){ 0 };
-}
-
-/* Dictionaries first: whoever reads a sample knows its stack. */
-static void write_shard(struct sampler *s, struct process *p)
-{
-	int r;
-
-	for (; p->written_names < p->names.n; p->written_names++) {
-		struct row_string row = { .id = (uint32_t)p->written_names + 1,
-					  .length = (uint32_t)p->names.lengths[p->written_names],
-					  .text = p->names.keys[p->written_names] };
-
-		append(s, p, RECORD_STRING, &row);
-	}
-	for (; p->written_nodes < p->n_nodes; p->written_nodes++) {
-		const struct node *node = &p->nodes[p->written_nodes];
-		struct row_stack row = { .id = (uint32_t)p->written_nodes + 1,
-					 .parent = node->parent,
-					 .name = node->name };
-
-		append(s, p, RECORD_STACK, &row);
-	}
-	r = encoder_finish(&p->encoder);
-	if (r == 0)
-		r = shard_write(p->writer, &p->encoder);
-	if (r < 0)
-		note_trouble(s, r, "stacks: cannot write");
-}
-
-static void add_fact(struct sampler *s, struct process *p, const char *key, const char *value)
-{
-	struct row_fact row = { .key = name_id(p, key), .value = name_id(p, value) };
-
-	append(s, p, RECORD_FACT, &row);
 }
 
 /* ---- processes and threads */
@@ -267,10 +191,7 @@ static void thread_close(struct thread *t)
 static struct process *process_open(struct sampler *s, pid_t pid)
 {
 	struct process *p = calloc(1, sizeof(*p));
-	struct shard_origin origin = { .rank = rundir_rank_of(pid),
-				       .pid = (uint32_t)pid,
-				       .monotonic_ns = s->now_ns,
-				       .realtime_ns = clock_realtime_ns() };
+	uint32_t rank = rundir_rank_of(pid);
 	char *path = NULL;
 	int r = -ENOMEM;
 
@@ -279,11 +200,10 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 		free(p);
 		return NULL;
 	}
-	boot_read(&origin.boot);
-	if (p && asprintf(&path, "%s/%u-%d" RUNDIR_STACKS, s->run, origin.rank, (int)pid) < 0)
+	if (p && asprintf(&path, "%s/%u-%d" RUNDIR_STACKS, s->run, rank, (int)pid) < 0)
 		path = NULL;
 	if (path)
-		r = shard_create_from(path, &origin, &p->writer, NULL);
+		r = stack_shard_open(&p->shard, path, pid, rank, s->now_ns);
 	free(path);
 	if (r < 0) {
 		free(p);
@@ -293,11 +213,10 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	}
 	p->pid = pid;
 	s->opened++;
-	encoder_init(&p->encoder, 1, 1, 0);
 	p->symbols = symbols_open(pid);
 	p->waiting = waits_open(pid);
 	if (s->no_native[0])
-		add_fact(s, p, "stacks", s->no_native);
+		stack_shard_fact(&p->shard, "stacks", s->no_native);
 	return p;
 }
 
@@ -307,7 +226,7 @@ static void process_close(struct sampler *s, struct process *p)
 	int r;
 
 	for (size_t i = 0; i < p->n; i++) {
-		end_row(s, p, &p->threads[i]);
+		end_row(p, &p->threads[i]);
 		thread_close(&p->threads[i]);
 	}
 	if (p->unread) {
@@ -316,7 +235,7 @@ static void process_close(struct sampler *s, struct process *p)
 			"%llu of %llu samples changed too fast for their innermost functions to be "
 			"read",
 			(unsigned long long)p->unread, (unsigned long long)p->samples);
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
 	/* Now and then one is ending, or has just gone on. */
 	if (p->untold * LITTLE > p->samples) {
@@ -325,32 +244,27 @@ static void process_close(struct sampler *s, struct process *p)
 			"what threads waited for was unreadable in %llu of %llu looks: that takes the right to "
 			"trace them (CAP_SYS_PTRACE) and an open file for each (ulimit -n)",
 			(unsigned long long)p->untold, (unsigned long long)p->samples);
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
 	if (p->unseen) {
 		snprintf(
 			words, sizeof(words),
 			"%llu threads could not be looked at: raise the limit of open files (ulimit -n)",
 			(unsigned long long)p->unseen);
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
 	if (s->native && native_lost(s->native)) {
 		snprintf(words, sizeof(words),
 			 "the kernel dropped %llu native stacks of all processes",
 			 (unsigned long long)native_lost(s->native));
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
-	write_shard(s, p);
-	r = shard_close(p->writer, &p->encoder);
+	r = stack_shard_close(&p->shard);
 	if (r < 0)
-		note_trouble(s, r, "stacks: cannot close a shard");
-	encoder_release(&p->encoder);
+		note_trouble(s, r, "stacks: cannot write");
 	python_close(p->python);
 	symbols_close(p->symbols);
 	waits_close(p->waiting);
-	hash_map_release(&p->by_node);
-	interned_release(&p->names);
-	free(p->nodes);
 	free(p->threads);
 	free(p);
 }
@@ -363,7 +277,7 @@ static struct thread *thread_of(struct process *p, pid_t id)
 	return NULL;
 }
 
-static void find_python(struct sampler *s, struct process *p)
+static void find_python(struct process *p)
 {
 	char why[160], words[200];
 	int r;
@@ -380,7 +294,7 @@ static void find_python(struct sampler *s, struct process *p)
 	else
 		return;
 	p->told_why = true;
-	add_fact(s, p, "stacks", words);
+	stack_shard_fact(&p->shard, "stacks", words);
 }
 
 static void find_threads(struct sampler *s, struct process *p)
@@ -415,15 +329,15 @@ static void find_threads(struct sampler *s, struct process *p)
 				peer_thread_times(t->times_fd, &t->times);
 			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
 			peer_thread_name(p->pid, ids[i], name, sizeof(name));
-			row.name = name_id(p, name);
-			append(s, p, RECORD_THREAD, &row);
+			row.name = stack_shard_name(&p->shard, name);
+			stack_shard_append(&p->shard, RECORD_THREAD, &row);
 		}
 		t->seen = true;
 	}
 	for (size_t i = p->n; i-- > 0;) {
 		if (p->threads[i].seen)
 			continue;
-		end_row(s, p, &p->threads[i]);
+		end_row(p, &p->threads[i]);
 		thread_close(&p->threads[i]);
 		p->threads[i] = p->threads[--p->n];
 	}
@@ -495,7 +409,7 @@ static void look_around(struct sampler *s)
 			continue;
 		}
 		find_threads(s, p);
-		find_python(s, p);
+		find_python(p);
 	}
 }
 
@@ -572,7 +486,7 @@ static uint32_t place_stack(struct process *p, const struct thread *t)
 
 	if (is_waiting(t) && t->waits_at && p->symbols)
 		name = symbols_name(p->symbols, t->waits_at);
-	return node_of(p, 0, name);
+	return stack_shard_node(&p->shard, 0, name);
 }
 
 /* One that ran and now waits, or waited and now runs, with nothing in between, first went on as the last look has
@@ -614,7 +528,7 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	give_back(t, &spell, waited);
 	if (ran || !t->waits || stack != t->row.stack || why != t->row.wait ||
 	    t->row.duration_ns + spell.passed_ns > JOIN_NS) {
-		end_row(s, p, t);
+		end_row(p, t);
 		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - spell.passed_ns,
 						    .thread = (uint32_t)t->id,
 						    .stack = stack,
@@ -646,7 +560,7 @@ static void look(struct sampler *s)
 	if (s->now_ns - s->written_ns >= WRITE_NS) {
 		s->written_ns = s->now_ns;
 		for (size_t i = 0; i < s->n; i++)
-			write_shard(s, s->processes[i]);
+			stack_shard_write(&s->processes[i]->shard);
 	}
 }
 

@@ -23,6 +23,10 @@ const char *symbols_name(struct symbols *s, uint64_t ip);
 /* The build id of the file an address lies in, as hex, or NULL. Lives as long as the symbols. */
 const char *symbols_build_id(struct symbols *s, uint64_t ip);
 
+/* Maps that the process itself has written down, as lines of /proc/PID/maps; what is known of a place already
+ * stays. For a process that ended before its maps were read. */
+void symbols_learn(struct symbols *s, char *lines);
+
 void symbols_close(struct symbols *s);
 
 #endif

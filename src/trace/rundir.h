@@ -17,9 +17,10 @@
 
 #define RUNDIR_SUFFIX ".mscope"
 /* Shards that were made from outside: the ends of the names of those about threads, RANK-PID-stacks.mst,
- * what is in those of marks, RANK-PID-mark-TIME.mst, and the begin of that about the machine, host-PID.mst:
+ * and about allocations, RANK-PID-heap.mst, what is in those of marks, RANK-PID-mark-TIME.mst, and the begin of that about the machine, host-PID.mst:
  * PID of who watches. */
 #define RUNDIR_STACKS "-stacks.mst"
+#define RUNDIR_HEAP "-heap.mst"
 #define RUNDIR_MARK "-mark-"
 #define RUNDIR_HOST "host-"
 #define RUNDIR_FORMAT 1 /* of run.json; a newer one is rejected */
