@@ -43,7 +43,7 @@ struct live {
 	uint64_t sample;
 	uint64_t size, bytes;
 	int64_t time_ns;
-	uint32_t stack;
+	uint32_t stack, thread;
 };
 
 struct process {
@@ -201,7 +201,8 @@ static int take(struct process *p, const struct heap_event *e)
 	struct live live = { .sample = e->sample,
 			     .size = e->size,
 			     .bytes = estimate(e->size, e->distance),
-			     .time_ns = e->time_ns };
+			     .time_ns = e->time_ns,
+			     .thread = e->thread };
 	struct row_heap_sample row = { .time_ns = e->time_ns,
 				       .event = HEAP_SAMPLE_TAKEN,
 				       .thread = e->thread,
@@ -231,7 +232,7 @@ static void give_back(struct process *p, const struct heap_event *e)
 	}
 	row = (struct row_heap_sample){ .time_ns = e->time_ns,
 					.event = HEAP_SAMPLE_FREED,
-					.thread = e->thread,
+					.thread = slot->thread,
 					.stack = slot->stack,
 					.size = slot->size,
 					.bytes = slot->bytes,

@@ -504,8 +504,8 @@ enum wait_cause {
 	C(5, value, I64, PLAIN)
 /* An allocation of host memory that was sampled (event 0), or its end (event 1), which repeats what the
  * allocation said: so live memory is the difference of two sums. size: bytes asked for. bytes: what the sample stands
- * for; sums of it are estimates of all allocations. held_ns: of an end, the time since the allocation; thread is the
- * one that freed it. stack: where it was allocated. */
+ * for; sums of it are estimates of all allocations. held_ns: of an end, the time since the allocation. thread, stack:
+ * those that allocated it. */
 #define RECORD_COLUMNS_heap_sample(C, L, B)                                                        \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, event, U8, PLAIN)                                                                     \
