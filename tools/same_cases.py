@@ -105,6 +105,8 @@ LEFT_OUT = {
     "mark": "a run that is being recorded",
     "run --stacks": "looks at the moment",
     "run --stacks-rate": "means nothing without --stacks",
+    "run --heap": "samples by chance",
+    "run --heap-kb": "means nothing without --heap",
     "doctor --stress": "takes minutes and a GPU",
     "doctor --shifts": "means nothing without --stress",
     "doctor --calibrate": "measures the machine",

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,6 +76,8 @@ static void *first_aligned_alloc(size_t alignment, size_t size);
 static void *first_memalign(size_t alignment, size_t size);
 static void *first_valloc(size_t size);
 static void *first_pvalloc(size_t size);
+static void *first_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+static int first_munmap(void *p, size_t size);
 
 static struct {
 	void *(*malloc)(size_t);
@@ -86,8 +89,11 @@ static struct {
 	void *(*memalign)(size_t, size_t);
 	void *(*valloc)(size_t);
 	void *(*pvalloc)(size_t);
-} next = { first_malloc,	first_calloc,	first_realloc, first_free,   first_posix_memalign,
-	   first_aligned_alloc, first_memalign, first_valloc,  first_pvalloc };
+	void *(*mmap)(void *, size_t, int, int, int, off_t);
+	int (*munmap)(void *, size_t);
+} next = { first_malloc,	 first_calloc,	      first_realloc,  first_free,
+	   first_posix_memalign, first_aligned_alloc, first_memalign, first_valloc,
+	   first_pvalloc,	 first_mmap,	      first_munmap };
 
 /* At the first call, which is the loader's and long before there are threads. */
 static bool find_next(void)
@@ -109,6 +115,8 @@ static bool find_next(void)
 	FIND(memalign);
 	FIND(valloc);
 	FIND(pvalloc);
+	FIND(mmap);
+	FIND(munmap);
 	FIND(free);
 	FIND(realloc);
 	FIND(calloc);
@@ -162,6 +170,19 @@ FIRST_OF(aligned_alloc, (size_t alignment, size_t size), (alignment, size))
 FIRST_OF(memalign, (size_t alignment, size_t size), (alignment, size))
 FIRST_OF(valloc, (size_t size), (size))
 FIRST_OF(pvalloc, (size_t size), (size))
+
+/* These need nobody. */
+static void *first_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	long p = syscall(SYS_mmap, at, size, prot, flags, fd, offset);
+
+	return (void *)p; // NOLINT(performance-no-int-to-ptr)
+}
+
+static int first_munmap(void *p, size_t size)
+{
+	return (int)syscall(SYS_munmap, p, size);
+}
 
 /* ---- samples */
 
@@ -392,6 +413,50 @@ EXPORTED void *pvalloc(size_t size)
 	return p;
 }
 
+/* ---- memory without an allocator */
+
+/* Python's own allocator of small objects, and others like it, take their blocks so. Not what an allocator behind ours
+ * takes: the C library does not come here, and whoever replaces it may. */
+static bool counts_maps;
+
+static bool is_private_memory(int prot, int flags)
+{
+	return counts_maps && (prot & PROT_WRITE) && (flags & MAP_ANONYMOUS) &&
+	       (flags & MAP_PRIVATE) && !(flags & (MAP_FIXED | MAP_NORESERVE | MAP_STACK));
+}
+
+/* The headers have one name stand for the other. */
+void *hooked_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset) __asm__("mmap");
+
+EXPORTED void *hooked_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	void *p = next.mmap(at, size, prot, flags, fd, offset);
+
+	if (p != MAP_FAILED && is_private_memory(prot, flags))
+		COUNT(p, size);
+	return p;
+}
+
+EXPORTED __typeof(hooked_mmap) hooked_mmap64 __asm__("mmap64") __attribute__((alias("mmap")));
+
+/* Of a part of it the rest lives on, and so does the sample, unless it is the beginning that goes. */
+EXPORTED int munmap(void *p, size_t size)
+{
+	uint64_t sample = 0, before;
+	int r;
+
+	if (RARELY(sampled_maybe(&sampled, p)))
+		sample = take_out(p);
+	r = next.munmap(p, size);
+	if (RARELY(sample)) {
+		if (r == 0)
+			was_freed(sample);
+		else
+			sampled_put(&sampled, p, sample, &before);
+	}
+	return r;
+}
+
 /* ---- begin and end */
 
 /* Ours, also where the name means another's. */
@@ -404,12 +469,18 @@ static __attribute__((constructor)) void begin(void)
 	uint64_t distance = bytes ? strtoull(bytes, NULL, 10) : 0;
 	int error = errno;
 
+	Dl_info allocator, library;
+
+	find_next();
 	owner = getpid();
 	self.inside = true;
 	/* A program whose own file has an allocator never comes here. */
 	if (run && distance && dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc_here &&
 	    log_open(run, distance)) {
 		frames_prepare();
+		counts_maps = dladdr((void *)next.malloc, &allocator) &&
+			      dladdr(dlsym(RTLD_NEXT, "gnu_get_libc_version"), &library) &&
+			      allocator.dli_fbase == library.dli_fbase;
 		state = ON;
 	} else {
 		state = OFF;
