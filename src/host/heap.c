@@ -36,7 +36,9 @@
 #define FILES_MOST 1024	      /* at a time */
 #define SHARDS_MOST 1024      /* in all */
 #define STUCK_NS (2 * SECOND) /* an event that is not complete by then will never be */
-#define SAMPLES_A_SECOND 2000 /* of a process: with more, the distance is doubled */
+#define SAMPLES_A_SECOND 2000 /* of a process: with more, the distance becomes larger */
+#define RATED_NS (SECOND / 10)
+#define DISTANCE_MOST (UINT64_C(1) << 40)
 
 /* An allocation that has not been freed. */
 struct live {
@@ -334,14 +336,15 @@ static void set_distance(struct heap *h, struct process *p)
 	uint64_t samples = p->samples - p->rated_samples, distance = p->distance;
 	int64_t passed_ns = h->now_ns - p->rated_ns;
 
-	if (passed_ns < SECOND / 4)
+	if (passed_ns < RATED_NS)
 		return;
 	p->rated_ns = h->now_ns;
 	p->rated_samples = p->samples;
 	samples = samples * (uint64_t)SECOND / (uint64_t)passed_ns;
-	if (samples > SAMPLES_A_SECOND && distance < UINT64_C(1) << 40)
+	for (uint64_t left = samples; left > SAMPLES_A_SECOND && distance < DISTANCE_MOST;
+	     left /= 2)
 		distance *= 2;
-	else if (samples < SAMPLES_A_SECOND / 4 && distance > p->first_distance)
+	if (samples < SAMPLES_A_SECOND / 4 && distance > p->first_distance)
 		distance /= 2;
 	if (distance == p->distance)
 		return;
@@ -423,7 +426,7 @@ static void tell_losses(struct process *p)
 	tell(p, header.dropped, "samples were dropped: there was no room for them");
 	tell(p, header.dropped_frees,
 	     "frees of samples were dropped: these allocations seem to live to the end");
-	tell(p, header.shortened, "stacks lack functions: there was no room for them");
+	tell(p, header.shortened, "stacks lack functions: there was no room or no time for them");
 	tell(p, header.no_python, "samples lack functions of Python: it was changing them");
 	tell(p, header.children, "forked children allocated memory: only their parent is sampled");
 	if (p->distance != p->first_distance) {
