@@ -233,7 +233,7 @@ def other_forms():
     equal(sum(int(n) for n in lines.values()), peak)
     check(any(";site_large (heap-program)" in line for line in lines), lines)
     r = moescope("sql", "a.mscope", "select sum(bytes * (1 - 2 * event)) as live from heap_samples", "--json")
-    equal(json.loads(r.out)[0]["live"], heap()["total"]["live_bytes"], r)
+    equal(json.loads(r.out)["rows"][0][0], heap()["total"]["live_bytes"], r)
 
 
 if __name__ == "__main__":

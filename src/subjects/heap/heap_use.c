@@ -152,28 +152,32 @@ static size_t find_peak(const struct builder *b, struct heap_use *use)
 	return peak;
 }
 
+/* Up to the last allocation: what comes then is the end. */
 static int find_windows(struct builder *b)
 {
 	const struct table_heap_sample *t = &b->run->heap_sample;
-	int64_t *first = calloc(b->run->n_shards + 1, sizeof(*first));
-	int64_t *last = calloc(b->run->n_shards + 1, sizeof(*last));
+	size_t n = b->run->n_shards;
+	int64_t *first = calloc(n + 1, sizeof(*first)), *last = calloc(n + 1, sizeof(*last));
 	int r = -ENOMEM;
 
-	b->windows = calloc(b->run->n_shards + 1, sizeof(*b->windows));
+	b->windows = calloc(n + 1, sizeof(*b->windows));
 	if (first && last && b->windows) {
 		r = 0;
-		for (size_t k = 0; k < t->n; k++) {
-			size_t i = b->order[k];
+		for (size_t s = 0; s < n; s++)
+			first[s] = INT64_MAX;
+		for (size_t i = 0; i < t->n; i++) {
+			uint16_t s = t->shard[i];
 
-			/* Up to the last allocation: what comes then is the end. */
 			if (t->event[i] == HEAP_SAMPLE_FREED)
 				continue;
-			if (!last[t->shard[i]])
-				first[t->shard[i]] = t->time_ns[i];
-			last[t->shard[i]] = t->time_ns[i];
+			if (first[s] == INT64_MAX)
+				last[s] = t->time_ns[i];
+			first[s] = t->time_ns[i] < first[s] ? t->time_ns[i] : first[s];
+			last[s] = t->time_ns[i] > last[s] ? t->time_ns[i] : last[s];
 		}
-		for (size_t s = 0; s < b->run->n_shards; s++)
-			b->windows[s] = growth_window(first[s], last[s]);
+		for (size_t s = 0; s < n; s++)
+			if (first[s] <= last[s])
+				b->windows[s] = growth_window(first[s], last[s]);
 	}
 	free(first);
 	free(last);
