@@ -32,6 +32,7 @@ ROOMS = {
     "probe/routing": CORE | {"probe/core", "probe/gpu"},
     "host": {"base", "trace"},
     "counters": CORE,
+    "heap": {"base", "trace", "host"},
     "ingest": CORE,
     "tables": CORE,
     "subjects": SUBJECTS,

@@ -34,7 +34,7 @@ import same_inputs
 from same_cases import Cases, commands
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAMS = ("moescope", "libmoescope.so", "tinymoe", "moescope-load", "moescope-calibrate")
+PROGRAMS = ("moescope", "libmoescope.so", "libmoescope-heap.so", "tinymoe", "moescope-load", "moescope-calibrate")
 # Of all that a revision can build.
 NEEDED = re.compile("|".join(map(re.escape, PROGRAMS)) + r"|tests/save-fakes|bench/bench-[\w-]+|docs/man/.*"
                     r"|[\w.]*moescope(\.bash|\.fish)?")

@@ -107,6 +107,8 @@ LEFT_OUT = {
     "run --stacks-rate": "means nothing without --stacks",
     "run --counters": "reads GPUs",
     "run --counters-interval": "means nothing without --counters",
+    "run --heap": "samples by chance",
+    "run --heap-kb": "means nothing without --heap",
     "doctor --stress": "takes minutes and a GPU",
     "doctor --shifts": "means nothing without --stress",
     "doctor --calibrate": "measures the machine",

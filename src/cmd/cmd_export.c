@@ -37,6 +37,8 @@ struct values {
 	       "device time by host stack: make it a flame graph, or open it in speedscope")       \
 	FORMAT("folded-host", ".host.folded", export_folded_host, NULL,                            \
 	       "host time by stack: make it a flame graph, or open it in speedscope")              \
+	FORMAT("folded-heap", ".heap.folded", export_folded_heap, NULL,                            \
+	       "host memory by stack: make it a flame graph, or open it in speedscope")            \
 	FORMAT("speedscope", ".speedscope.json", export_speedscope, NULL,                          \
 	       "open it in speedscope.app")                                                        \
 	FORMAT("speedscope-host", ".host.speedscope.json", export_speedscope_host, NULL,           \
@@ -78,6 +80,7 @@ static const struct option_desc own[] = {
 	  .help = "chrome: trace-event JSON in the form of PyTorch's profiler, compressed; "
 		  "chrome-json: the same, plain; perfetto: a trace with tracks, counters and "
 		  "flows; folded: device time by host stack, folded-host: host time by stack, "
+		  "folded-heap: host memory at its peak by stack, "
 		  "for flame graphs; speedscope: profiles of threads and streams, speedscope-host: of "
 		  "threads by 'run --stacks'; pprof, pprof-host: what folded and folded-host have, for "
 		  "pprof, the latter with waiting time; openmetrics: the "

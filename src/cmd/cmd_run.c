@@ -13,14 +13,17 @@
 #include "cmd/options/listening.h"
 #include "cmd/options/run_options.h"
 #include "cmd/recording/counters.h"
+#include "cmd/recording/preload.h"
 #include "cmd/recording/watched.h"
 #include "cmd/runs/run_files.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
+#include "host/heap.h"
 #include "host/sampler.h"
 #include "host/watch.h"
 #include "surfaces/http/http.h"
 #include "surfaces/top/screen.h"
+#include "trace/heap_file.h"
 #include "trace/ring.h"
 
 struct values {
@@ -28,8 +31,8 @@ struct values {
 		*interval, *counters, *counters_interval;
 	bool force, quiet, top, stacks, no_auto;
 	int level; /* index into level_choices */
-	uint64_t sample, overhead_check, ring_kb, stacks_rate;
-	bool stays, no_host;
+	uint64_t sample, overhead_check, ring_kb, stacks_rate, heap_kb;
+	bool stays, no_host, heap;
 };
 
 static const char *const level_choices[] = { "counts", "steps", "trace", "full", NULL };
@@ -131,6 +134,20 @@ static const struct option_desc own[] = {
 	  .help = "with --stacks: looks a second, at most; fewer if they take more than 1% of a processor",
 	  .default_text = "100",
 	  .offset = offsetof(struct values, stacks_rate) },
+	{ .name = "heap",
+	  .kind = OPTION_FLAG,
+	  .help = "sample the program's allocations of host memory, for 'moescope heap': which stacks hold it, "
+		  "and which never give it back; a library is loaded into the program for that",
+	  .offset = offsetof(struct values, heap) },
+	{ .name = "heap-kb",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 1,
+	  .max = 1 << 20,
+	  .help = "with --heap: KiB that are allocated from sample to sample, on average; more if there are "
+		  "over 2000 samples a second",
+	  .default_text = "512",
+	  .offset = offsetof(struct values, heap_kb) },
 	{ .name = "no-host",
 	  .kind = OPTION_FLAG,
 	  .help = "do not read what the machine and the program's processes do, for 'moescope host'; that "
@@ -200,7 +217,8 @@ static const struct values defaults = { .level = LEVEL_TRACE,
 					.sample = 1,
 					.budget = "1%",
 					.allowance = "128MB",
-					.stacks_rate = SAMPLER_HZ };
+					.stacks_rate = SAMPLER_HZ,
+					.heap_kb = HEAP_DISTANCE >> 10 };
 
 static int check_values(const struct values *values, struct record_plan *plan, struct err *err)
 {
@@ -371,6 +389,45 @@ static void start_counters(const struct recording *recording, struct counters *c
 		say("'--counters' is left out: %s.", err.message);
 }
 
+/* Likewise. What cannot have the library runs without. */
+static uint64_t heap_distance(const struct values *values, const char *program)
+{
+	struct err err = { "" };
+
+	if (!values->heap)
+		return 0;
+	if (preload_check(program, &err) == 0)
+		return values->heap_kb << 10;
+	say("'--heap' is left out: %s", err.message);
+	return 0;
+}
+
+static struct heap *start_heap(const struct recording *recording)
+{
+	struct heap *heap = NULL;
+	struct err err = { "" };
+
+	if (recording->path && heap_start(&heap, recording->path, &err) < 0)
+		say("'--heap' is left out: %s", err.message);
+	return heap;
+}
+
+static void end_heap(struct heap *heap, const char *program)
+{
+	struct heap_end end = { 0 };
+	struct err err = { "" };
+
+	if (heap_stop(heap, &end, &err) < 0)
+		say("not all allocations are recorded: %s", err.message);
+	else if (heap && !end.processes)
+		say("no allocations are recorded: no process of '%s' took the library, as with a static or setuid "
+		    "program, one with an allocator of its own, or a run directory that is full.",
+		    program);
+	else if (heap && !end.samples)
+		say("no allocations are recorded: the program allocated too little for a sample; "
+		    "see --heap-kb.");
+}
+
 static int take_interval(const struct values *values, int64_t *ret_ns, struct err *err)
 {
 	if (!values->interval)
@@ -411,6 +468,7 @@ static int run_run(struct invocation *inv)
 	int64_t interval_ns = SCREEN_NS, counters_ns = 0, keep_ns = 0;
 	struct sampler *sampler;
 	struct watch *watch;
+	struct heap *heap;
 	char schedule[160];
 	int status, log_fd = -1;
 
@@ -427,6 +485,7 @@ static int run_run(struct invocation *inv)
 		return status;
 	if (values->counters)
 		counters_prepare(&counters);
+	plan.heap_bytes = heap_distance(values, inv->args[0]);
 	status = recording_begin(&recording, &plan, inv->args);
 	if (status == EXIT_OK)
 		open_metrics(&metrics, &recording);
@@ -445,9 +504,11 @@ static int run_run(struct invocation *inv)
 	sampler = values->stacks ? start_sampler(&recording, (unsigned int)values->stacks_rate)
 				 : NULL;
 	watch = values->no_host ? NULL : start_watch(&recording);
+	heap = plan.heap_bytes ? start_heap(&recording) : NULL;
 	wait_for_end(&recording, log_fd >= 0, interval_ns);
 	if (counters_stop(&counters, &err) < 0)
 		say("not all counters are recorded: %s", err.message);
+	end_heap(heap, inv->args[0]);
 	if (watch_stop(watch, &err) < 0)
 		say("not all of the machine is recorded: %s", err.message);
 	if (sampler_stop(sampler, &err) < 0)

@@ -186,4 +186,5 @@ void facts_page(const struct scene *scene, struct page *page)
 	put_facts(scene, ROLE_PROCESS, page);
 	put_facts(scene, ROLE_THREADS, page);
 	put_facts(scene, ROLE_COUNTERS, page);
+	put_facts(scene, ROLE_HEAP, page);
 }

@@ -25,6 +25,7 @@ int export_perfetto(const struct run *run, FILE *out, struct err *err);
  * the host itself. Likewise. */
 int export_folded(const struct run *run, FILE *out, struct err *err);
 int export_folded_host(const struct run *run, FILE *out, struct err *err);
+int export_folded_heap(const struct run *run, FILE *out, struct err *err);
 /* The same stacks as a tree in JSON (docs/serve.md), the small ones added up; a run with at least what it
  * wants. */
 struct run_want export_flame_want(bool device);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -90,9 +91,30 @@ struct code {
 #define CODE_BYTES 256 /* of it, up to what names it */
 #define CODES_AT_ONCE 64
 
+/* What a frame says; code 0: nothing of Python's. */
+struct frame {
+	uint64_t at, previous, code;
+	uint8_t mark;
+};
+
+/* Memory around frames that was read twice in a row. From 3.11 on those of a thread lie one after the other. */
+struct block {
+	uint64_t start;
+	size_t bytes;
+	char copies[2][BLOCK_BYTES];
+};
+
+/* Too large for the stack of a thread that is not ours. */
+struct scratch {
+	struct frame frames[STACK_MOST];
+	struct block block;
+	char codes[CODES_AT_ONCE][CODE_BYTES];
+};
+
 struct python {
 	pid_t pid;
-	int minor;
+	struct scratch *scratch;
+	int minor, tries;
 	struct layout at;
 	uint64_t runtime, code_type;
 	/* When its threads were listed; interpreter 0: there were several. */
@@ -162,6 +184,20 @@ static int find_version(const struct python *p, uint64_t at, const char *file)
 	return file ? (int)strtol(file + strlen("python3."), NULL, 10) : -1;
 }
 
+/* Of a Python whose version and places are known. */
+static int take_layout(struct python *p, char *why, size_t size)
+{
+	if (p->minor >= 13)
+		return take_own_table(p, why, size);
+	if (p->minor < 9) {
+		snprintf(why, size, "stacks of Python 3.%d are not known to this moescope",
+			 p->minor);
+		return -ENOTSUP;
+	}
+	p->at = layouts[p->minor];
+	return 0;
+}
+
 static int find_layout(struct python *p, char *why, size_t size)
 {
 	struct found_symbol symbols[] = { { "_PyRuntime", 0 },
@@ -175,39 +211,59 @@ static int find_layout(struct python *p, char *why, size_t size)
 	p->runtime = symbols[0].at;
 	p->code_type = symbols[1].at;
 	p->minor = find_version(p, symbols[2].at, file);
-	if (p->minor >= 13)
-		return take_own_table(p, why, size);
-	if (p->minor < 9) {
-		snprintf(why, size, "stacks of Python 3.%d are not known to this moescope",
-			 p->minor);
-		return -ENOTSUP;
+	return take_layout(p, why, size);
+}
+
+static struct python *python_new(pid_t pid, int tries)
+{
+	struct python *p = calloc(1, sizeof(*p));
+	struct scratch *scratch = calloc(1, sizeof(*scratch));
+
+	if (!p || !scratch) {
+		free(p);
+		free(scratch);
+		return NULL;
 	}
-	p->at = layouts[p->minor];
-	return 0;
+	*p = (struct python){ .pid = pid, .tries = tries, .scratch = scratch };
+	return p;
+}
+
+/* Whether it has become one: else it is gone. */
+static int python_opened(struct python *p, int r, struct python **ret_python)
+{
+	if (r == 0)
+		*ret_python = p;
+	else
+		python_close(p);
+	return r;
 }
 
 int python_open(struct python **ret_python, pid_t pid, char *why, size_t size)
 {
-	struct python *p = calloc(1, sizeof(*p));
-	int r;
+	struct python *p = python_new(pid, TRIES);
 
 	why[0] = '\0';
+	return p ? python_opened(p, find_layout(p, why, size), ret_python) : -ENOMEM;
+}
+
+int python_open_here(struct python **ret_python, const struct python_here *here)
+{
+	struct python *p = python_new(getpid(), 1);
+	char why[100];
+
 	if (!p)
 		return -ENOMEM;
-	p->pid = pid;
-	r = find_layout(p, why, size);
-	if (r < 0) {
-		free(p);
-		return r;
-	}
-	*ret_python = p;
-	return 0;
+	p->minor = here->minor;
+	p->runtime = here->runtime;
+	p->code_type = here->code_type;
+	return python_opened(p, take_layout(p, why, sizeof(why)), ret_python);
 }
 
 void python_close(struct python *p)
 {
 	if (!p)
 		return;
+	free(p->scratch);
 	free(p->codes);
 	hash_map_release(&p->by_address);
 	interned_release(&p->labels);
@@ -254,6 +310,12 @@ static uint64_t find_gil(const struct python *p, uint64_t interpreter)
 static uint16_t word_in_state(const struct python *p)
 {
 	return p->at.native_id ? p->at.native_id : p->at.thread_id;
+}
+
+bool python_thread_here(const struct python *p, uint64_t state, struct python_thread *ret_thread)
+{
+	*ret_thread = (struct python_thread){ .state = state };
+	return read_word(p, state + word_in_state(p), &ret_thread->word);
 }
 
 int python_threads(struct python *p, struct python_thread *threads, size_t most)
@@ -418,12 +480,6 @@ static uint32_t name_of(struct python *p, uint64_t at)
 	return now.label;
 }
 
-/* What a frame says; code 0: nothing of Python's. */
-struct frame {
-	uint64_t at, previous, code;
-	uint8_t mark;
-};
-
 /* From 3.14 on the lowest bits say whose reference it is. */
 static uint64_t code_of(const struct python *p, const struct frame *f)
 {
@@ -453,13 +509,6 @@ static size_t frame_parts(const struct python *p, struct frame *f, struct peer_p
 	parts[2] = (struct peer_part){ f->at + p->at.mark, &f->mark, 1 };
 	return 3;
 }
-
-/* Memory around frames that was read twice in a row. From 3.11 on those of a thread lie one after the other. */
-struct block {
-	uint64_t start;
-	size_t bytes;
-	char copies[2][BLOCK_BYTES];
-};
 
 static int innermost(const struct python *p, const struct python_thread *t,
 		     struct python_place *place)
@@ -598,26 +647,26 @@ static bool read_stack(const struct python *p, const struct python_thread *t,
 		       struct python_place *place, struct frame *frames, size_t *ret_n,
 		       size_t *ret_changed)
 {
-	struct block block;
+	struct block *block = &p->scratch->block;
 	uint64_t now;
 	bool same, whole = false;
 
-	block.bytes = 0;
+	block->bytes = 0;
 	*ret_n = *ret_changed = 0;
 	/* The place may be that of the last look: a second block costs less than frame after frame. */
 	for (int i = 0; i < 2 && p->at.chunk && !whole; i++) {
 		if (i && (innermost(p, t, place) < 0 || !place->frame))
 			return false;
-		whole = read_block(p, t, place, &block);
+		whole = read_block(p, t, place, block);
 	}
 	if (!whole) {
-		block.bytes = 0;
+		block->bytes = 0;
 		if (innermost(p, t, place) < 0)
 			return false;
 	}
-	if (!walk(p, place->frame, &block, frames, ret_n))
+	if (!walk(p, place->frame, block, frames, ret_n))
 		return false;
-	*ret_changed = count_changed(p, &block, frames, *ret_n);
+	*ret_changed = count_changed(p, block, frames, *ret_n);
 	same = *ret_changed == 0;
 	/* Frames outside the block are outer ones: they last longer than those inside. */
 	now = place->frame;
@@ -631,7 +680,7 @@ static bool read_stack(const struct python *p, const struct python_thread *t,
 static void compare_codes(struct python *p, struct code *const *codes, size_t n)
 {
 	struct peer_part parts[CODES_AT_ONCE];
-	char copies[CODES_AT_ONCE][CODE_BYTES];
+	char(*copies)[CODE_BYTES] = p->scratch->codes;
 	uint16_t last = p->at.name > p->at.file ? p->at.name : p->at.file;
 	bool readable;
 
@@ -700,14 +749,14 @@ int python_stack(struct python *p, struct python_thread *thread, struct python_f
 		 size_t most, size_t *ret_n)
 {
 	const struct timespec moment = { .tv_nsec = 20000 };
-	struct frame frames[STACK_MOST];
+	struct frame *frames = p->scratch->frames;
 	size_t n = 0, changed = 0;
 	struct python_place *place = &thread->place;
 	bool same = false;
 
 	*ret_n = 0;
 	p->now_ns = clock_monotonic_ns();
-	for (int i = 0; i < TRIES && !same; i++) {
+	for (int i = 0; i < p->tries && !same; i++) {
 		/* It may be waiting for the processor that this runs on, in the middle of a call. */
 		if (i && i % TRIES_AT_ONCE == 0)
 			nanosleep(&moment, NULL);

@@ -17,6 +17,13 @@ struct python;
 /* 0; -ENOENT: no Python is in it, or it has not begun yet; or -errno with a sentence: it is a Python that is
  * not known here, or nobody may look at it. */
 int python_open(struct python **ret_python, pid_t pid, char *why, size_t size);
+/* The Python of this very process, for a thread that reads its own stack: there is no other try, as nothing changes
+ * meanwhile. */
+struct python_here {
+	uint64_t runtime, code_type; /* where _PyRuntime and PyCode_Type are */
+	int minor;
+};
+int python_open_here(struct python **ret_python, const struct python_here *here);
 void python_close(struct python *python);
 /* As in "3.12". */
 int python_minor(const struct python *python);
@@ -31,6 +38,9 @@ struct python_thread {
 		uint64_t frame, c_frame, chunk;
 	} place;
 };
+/* The calling thread, by its state, for python_open_here. */
+bool python_thread_here(const struct python *python, uint64_t state,
+			struct python_thread *ret_thread);
 /* A thread that waits for the lock waits for a word of these. */
 #define PYTHON_GIL_BYTES 224
 /* Those that run Python, or -errno. Returns how many there are, at most `most` of which are filled in, without

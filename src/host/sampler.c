@@ -23,7 +23,7 @@
 #include "host/peer.h"
 #include "host/places.h"
 #include "host/python_stack.h"
-#include "host/stack_tree.h"
+#include "host/stack_shard.h"
 #include "host/symbols.h"
 #include "host/waits.h"
 #include "trace/rundir.h"
@@ -89,14 +89,11 @@ struct process {
 	struct thread *threads;	  /* by id */
 	bool has_new_threads;	  /* since those of Python were listed */
 	size_t n, capacity;
-	struct stack_tree tree;
-	size_t written_names, written_nodes;
+	struct stack_shard shard;
 	uint64_t samples, unread, untold; /* untold: nobody knows what was waited for */
 	uint64_t unseen;		  /* threads without their times */
 	uint64_t joined, leaves,
 		apart; /* stacks of Python: with native functions, one of these, none */
-	struct shard_writer *writer;
-	struct encoder encoder;
 };
 
 struct sampler {
@@ -129,59 +126,15 @@ static void note_trouble(struct sampler *s, int r, const char *what)
 
 /* ---- rows */
 
-static void append(struct sampler *s, struct process *p, enum record_kind kind, const void *row)
-{
-	int r = encoder_append(&p->encoder, kind, row);
-
-	if (r < 0)
-		note_trouble(s, r, "stacks: cannot record");
-}
-
-static void end_row(struct sampler *s, struct process *p, struct thread *t)
+static void end_row(struct process *p, struct thread *t)
 {
 	if (t->row.stack)
-		append(s, p, RECORD_STACK_SAMPLE, &t->row);
+		stack_shard_append(&p->shard, RECORD_STACK_SAMPLE, &t->row);
 	t->row = (struct row_stack_sample){ 0 };
 }
 
-/* Dictionaries first: whoever reads a sample knows its stack. */
-static void write_shard(struct sampler *s, struct process *p)
-{
-	int r;
-
-	for (; p->written_names < p->tree.names.n; p->written_names++) {
-		struct row_string row = { .id = (uint32_t)p->written_names + 1,
-					  .length =
-						  (uint32_t)p->tree.names.lengths[p->written_names],
-					  .text = p->tree.names.keys[p->written_names] };
-
-		append(s, p, RECORD_STRING, &row);
-	}
-	for (; p->written_nodes < p->tree.n; p->written_nodes++) {
-		const struct stack_node *node = &p->tree.nodes[p->written_nodes];
-		struct row_stack row = { .id = (uint32_t)p->written_nodes + 1,
-					 .parent = node->parent,
-					 .name = node->name };
-
-		append(s, p, RECORD_STACK, &row);
-	}
-	r = encoder_finish(&p->encoder);
-	if (r == 0)
-		r = shard_write(p->writer, &p->encoder);
-	if (r < 0)
-		note_trouble(s, r, "stacks: cannot write");
-}
-
-static void add_fact(struct sampler *s, struct process *p, const char *key, const char *value)
-{
-	struct row_fact row = { .key = stack_tree_name(&p->tree, key),
-				.value = stack_tree_name(&p->tree, value) };
-
-	append(s, p, RECORD_FACT, &row);
-}
-
 /* So that addresses without a symbol can be named elsewhere. */
-static void add_build_ids(struct sampler *s, struct process *p)
+static void add_build_ids(struct process *p)
 {
 	const char *path, *build_id;
 	char key[sizeof(FACT_BUILD_ID) + PATH_MOST];
@@ -192,7 +145,7 @@ static void add_build_ids(struct sampler *s, struct process *p)
 		if (!path || !build_id || strlen(path) >= PATH_MOST)
 			continue;
 		snprintf(key, sizeof(key), FACT_BUILD_ID "%s", path);
-		add_fact(s, p, key, build_id);
+		stack_shard_fact(&p->shard, key, build_id);
 	}
 }
 
@@ -204,11 +157,6 @@ static struct thread *thread_of(struct process *p, pid_t id)
 		if (p->threads[i].id == id)
 			return &p->threads[i];
 	return NULL;
-}
-
-static uint32_t text_node(struct process *p, uint32_t parent, const char *text)
-{
-	return stack_tree_node(&p->tree, parent, stack_tree_name(&p->tree, text));
 }
 
 /* Onto the processor of a thread: while this one runs there, that one does not, and nothing has to stop it. Only
@@ -260,7 +208,7 @@ static void native_came(void *arg, const struct native_sample *sample)
 /* All but the first are return addresses: the call is before. */
 static struct join_native chain_function(struct process *p, const struct chain *c, size_t i)
 {
-	return places_find(&p->places, &p->tree, c->ips[i] - (i > 0), i == 0);
+	return places_find(&p->places, &p->shard.tree, c->ips[i] - (i > 0), i == 0);
 }
 
 static uint32_t native_node(struct process *p, struct thread *t)
@@ -270,7 +218,7 @@ static uint32_t native_node(struct process *p, struct thread *t)
 	if (!c || c->stack)
 		return c ? c->stack : 0;
 	for (size_t i = c->n; i-- > 0;)
-		c->stack = stack_tree_node(&p->tree, c->stack, chain_function(p, c, i).name);
+		c->stack = stack_tree_node(&p->shard.tree, c->stack, chain_function(p, c, i).name);
 	return c->stack;
 }
 
@@ -299,13 +247,13 @@ static uint32_t joined_node(struct process *p, const struct chain *c,
 	whole = join_stacks(functions, n, native, c->n, names, &n);
 	*(whole ? &p->joined : &p->leaves) += 1;
 	while (n-- > 0)
-		node = stack_tree_node(&p->tree, node, names[n]);
+		node = stack_tree_node(&p->shard.tree, node, names[n]);
 	return node;
 }
 
-static void forget_program(struct sampler *s, struct process *p)
+static void forget_program(struct process *p)
 {
-	add_build_ids(s, p);
+	add_build_ids(p);
 	python_close(p->python);
 	p->python = NULL;
 	p->told_why = false;
@@ -313,7 +261,7 @@ static void forget_program(struct sampler *s, struct process *p)
 	places_open(&p->places, p->pid);
 }
 
-static void find_python_threads(struct sampler *s, struct process *p)
+static void find_python_threads(struct process *p)
 {
 	struct python_thread found[THREADS_MOST];
 	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
@@ -323,7 +271,7 @@ static void find_python_threads(struct sampler *s, struct process *p)
 		p->threads[i].python = (struct python_thread){ 0 };
 	/* It has become another program, perhaps of the same file. */
 	if (n < 0)
-		forget_program(s, p);
+		forget_program(p);
 	for (int i = 0; i < n && i < THREADS_MOST; i++) {
 		struct thread *t = thread_of(p, found[i].id);
 
@@ -352,22 +300,22 @@ static uint32_t python_node(struct sampler *s, struct process *p, struct thread 
 			r = -EAGAIN;
 	}
 	if (r == -ESTALE || r == -ESRCH)
-		find_python_threads(s, p);
+		find_python_threads(p);
 	if (r < 0 && r != -EAGAIN)
 		return 0;
 	for (size_t i = 0; i < n; i++)
-		functions[i].name = stack_tree_name(&p->tree,
+		functions[i].name = stack_tree_name(&p->shard.tree,
 						    python_name(p->python, functions[i].name));
 	if (still && n)
 		return joined_node(p, t->chain, functions, n);
 	p->apart++;
 	for (size_t i = n; i-- > 0;)
-		node = stack_tree_node(&p->tree, node, functions[i].name);
+		node = stack_tree_node(&p->shard.tree, node, functions[i].name);
 	if (r == -EAGAIN) {
 		p->unread++;
-		node = text_node(p, node, "(changing too fast to be read)");
+		node = stack_shard_node(&p->shard, node, "(changing too fast to be read)");
 	} else if (!n) {
-		node = text_node(p, 0, "(no Python function)");
+		node = stack_shard_node(&p->shard, 0, "(no Python function)");
 	}
 	return node;
 }
@@ -388,10 +336,7 @@ static void thread_close(struct thread *t)
 static struct process *process_open(struct sampler *s, pid_t pid)
 {
 	struct process *p = calloc(1, sizeof(*p));
-	struct shard_origin origin = { .rank = rundir_rank_of(pid),
-				       .pid = (uint32_t)pid,
-				       .monotonic_ns = s->now_ns,
-				       .realtime_ns = clock_realtime_ns() };
+	uint32_t rank = rundir_rank_of(pid);
 	char *path = NULL;
 	int r = -ENOMEM;
 
@@ -400,11 +345,10 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 		free(p);
 		return NULL;
 	}
-	boot_read(&origin.boot);
-	if (p && asprintf(&path, "%s/%u-%d" RUNDIR_STACKS, s->run, origin.rank, (int)pid) < 0)
+	if (p && asprintf(&path, "%s/%u-%d" RUNDIR_STACKS, s->run, rank, (int)pid) < 0)
 		path = NULL;
 	if (path)
-		r = shard_create_from(path, &origin, &p->writer, NULL);
+		r = stack_shard_open(&p->shard, path, pid, rank, s->now_ns);
 	free(path);
 	if (r < 0) {
 		free(p);
@@ -414,10 +358,9 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	}
 	p->pid = pid;
 	s->opened++;
-	encoder_init(&p->encoder, 1, 1, 0);
 	p->waiting = waits_open(pid);
 	if (s->no_native[0])
-		add_fact(s, p, "stacks", s->no_native);
+		stack_shard_fact(&p->shard, "stacks", s->no_native);
 	return p;
 }
 
@@ -427,7 +370,7 @@ static void process_close(struct sampler *s, struct process *p)
 	int r;
 
 	for (size_t i = 0; i < p->n; i++) {
-		end_row(s, p, &p->threads[i]);
+		end_row(p, &p->threads[i]);
 		thread_close(&p->threads[i]);
 	}
 	if (p->unread) {
@@ -436,7 +379,7 @@ static void process_close(struct sampler *s, struct process *p)
 			"%llu of %llu samples changed too fast for their innermost functions to be "
 			"read",
 			(unsigned long long)p->unread, (unsigned long long)p->samples);
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
 	if (p->leaves || (p->joined && p->apart)) {
 		snprintf(
@@ -445,7 +388,7 @@ static void process_close(struct sampler *s, struct process *p)
 			"(no frame pointers), none in %llu (not read at the same moment)",
 			(unsigned long long)p->joined, (unsigned long long)p->leaves,
 			(unsigned long long)p->apart);
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
 	/* Now and then one is ending, or has just gone on. */
 	if (p->untold * LITTLE > p->samples) {
@@ -454,31 +397,28 @@ static void process_close(struct sampler *s, struct process *p)
 			"what threads waited for was unreadable in %llu of %llu looks: that takes the right to "
 			"trace them (CAP_SYS_PTRACE) and an open file for each (ulimit -n)",
 			(unsigned long long)p->untold, (unsigned long long)p->samples);
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
 	if (p->unseen) {
 		snprintf(
 			words, sizeof(words),
 			"%llu threads could not be looked at: raise the limit of open files (ulimit -n)",
 			(unsigned long long)p->unseen);
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
 	if (s->native && native_lost(s->native)) {
 		snprintf(words, sizeof(words),
 			 "the kernel dropped %llu native stacks of all processes",
 			 (unsigned long long)native_lost(s->native));
-		add_fact(s, p, "stacks", words);
+		stack_shard_fact(&p->shard, "stacks", words);
 	}
-	add_build_ids(s, p);
-	write_shard(s, p);
-	r = shard_close(p->writer, &p->encoder);
+	add_build_ids(p);
+	r = stack_shard_close(&p->shard);
 	if (r < 0)
-		note_trouble(s, r, "stacks: cannot close a shard");
-	encoder_release(&p->encoder);
+		note_trouble(s, r, "stacks: cannot record");
 	python_close(p->python);
 	places_close(&p->places);
 	waits_close(p->waiting);
-	stack_tree_release(&p->tree);
 	free(p->threads);
 	free(p);
 }
@@ -519,7 +459,7 @@ static void find_python(struct sampler *s, struct process *p)
 	else
 		return;
 	p->told_why = true;
-	add_fact(s, p, "stacks", words);
+	stack_shard_fact(&p->shard, "stacks", words);
 }
 
 static void find_threads(struct sampler *s, struct process *p)
@@ -555,15 +495,15 @@ static void find_threads(struct sampler *s, struct process *p)
 				peer_thread_times(t->times_fd, &t->times);
 			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
 			peer_thread_name(p->pid, ids[i], name, sizeof(name));
-			row.name = stack_tree_name(&p->tree, name);
-			append(s, p, RECORD_THREAD, &row);
+			row.name = stack_tree_name(&p->shard.tree, name);
+			stack_shard_append(&p->shard, RECORD_THREAD, &row);
 		}
 		t->seen = true;
 	}
 	for (size_t i = p->n; i-- > 0;) {
 		if (p->threads[i].seen)
 			continue;
-		end_row(s, p, &p->threads[i]);
+		end_row(p, &p->threads[i]);
 		thread_close(&p->threads[i]);
 		p->threads[i] = p->threads[--p->n];
 	}
@@ -584,7 +524,7 @@ static void find_program(struct sampler *s, struct process *p)
 	memcpy(p->program, program, sizeof(program));
 	p->program_ns = s->now_ns;
 	p->python_sought_ns = 0;
-	forget_program(s, p);
+	forget_program(p);
 }
 
 static struct process *find_process(struct sampler *s, pid_t pid)
@@ -653,7 +593,7 @@ static void look_around(struct sampler *s)
 		find_program(s, p);
 		find_python(s, p);
 		if (p->python && (p->has_new_threads || python_has_new_threads(p->python)))
-			find_python_threads(s, p);
+			find_python_threads(p);
 	}
 }
 
@@ -762,9 +702,10 @@ static uint32_t find_stack(struct sampler *s, struct process *p, struct thread *
 static uint32_t place_stack(struct process *p, const struct thread *t)
 {
 	if (is_waiting(t) && t->waits_at)
-		return stack_tree_node(&p->tree, 0,
-				       places_find(&p->places, &p->tree, t->waits_at, true).name);
-	return text_node(p, 0, "(no stack was seen)");
+		return stack_tree_node(
+			&p->shard.tree, 0,
+			places_find(&p->places, &p->shard.tree, t->waits_at, true).name);
+	return stack_shard_node(&p->shard, 0, "(no stack was seen)");
 }
 
 /* One that ran and now waits, or waited and now runs, with nothing in between, first went on as the last look has
@@ -813,7 +754,7 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	give_back(t, &spell, waited);
 	if (ran || !t->waits || stack != t->row.stack || why != t->row.wait ||
 	    t->row.duration_ns + spell.passed_ns > JOIN_NS) {
-		end_row(s, p, t);
+		end_row(p, t);
 		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - spell.passed_ns,
 						    .thread = (uint32_t)t->id,
 						    .stack = stack,
@@ -844,7 +785,7 @@ static void look(struct sampler *s)
 	if (s->now_ns - s->written_ns >= WRITE_NS) {
 		s->written_ns = s->now_ns;
 		for (size_t i = 0; i < s->n; i++)
-			write_shard(s, s->processes[i]);
+			stack_shard_write(&s->processes[i]->shard);
 	}
 }
 

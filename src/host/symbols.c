@@ -78,7 +78,7 @@ struct map {
 struct symbols {
 	pid_t pid;
 	struct map *maps; /* with code, by address */
-	size_t n_maps;
+	size_t n_maps, maps_capacity;
 	struct file **files;
 	size_t n_files, files_capacity;
 	int64_t maps_read_ns, maps_took_ns;
@@ -392,34 +392,42 @@ static size_t file_number(struct symbols *s, uint64_t device, uint64_t inode, co
 	return s->n_files;
 }
 
+/* A line of maps, if it is of code. The line is changed. */
+static bool parse_map(struct symbols *s, char *line, struct map *ret_map)
+{
+	uint64_t major, minor, inode;
+	struct map map = { 0 };
+	char permissions[5];
+	int at = 0;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (sscanf(line,
+		   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64 " %" SCNu64 " %n",
+		   &map.start, &map.end, permissions, &map.offset, &major, &minor, &inode,
+		   &at) != 7 ||
+	    permissions[2] != 'x')
+		return false;
+	if (at && line[at])
+		map.file = file_number(s, major << 32 | minor, inode, line + at);
+	*ret_map = map;
+	return true;
+}
+
 /* Those with code. A process that has ended has none; then the old ones stay. */
 static void read_maps(struct symbols *s)
 {
 	int64_t begin_ns = clock_monotonic_ns();
-	char path[64], *line = NULL, permissions[5];
+	char path[64], *line = NULL;
 	size_t line_capacity = 0, n = 0, capacity = 0;
-	struct map *maps = NULL;
+	struct map *maps = NULL, map;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)s->pid);
 	file = fopen(path, "re");
-	while (file && getline(&line, &line_capacity, file) > 0) {
-		uint64_t major, minor, inode;
-		struct map map = { 0 };
-		int at = 0;
-
-		line[strcspn(line, "\n")] = '\0';
-		if (sscanf(line,
-			   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64
-			   " %" SCNu64 " %n",
-			   &map.start, &map.end, permissions, &map.offset, &major, &minor, &inode,
-			   &at) != 7 ||
-		    permissions[2] != 'x' || array_grow(&maps, &capacity, n + 1, sizeof(map)) < 0)
-			continue;
-		if (at && line[at])
-			map.file = file_number(s, major << 32 | minor, inode, line + at);
-		maps[n++] = map;
-	}
+	while (file && getline(&line, &line_capacity, file) > 0)
+		if (parse_map(s, line, &map) &&
+		    array_grow(&maps, &capacity, n + 1, sizeof(map)) == 0)
+			maps[n++] = map;
 	if (file)
 		fclose(file);
 	free(line);
@@ -427,6 +435,7 @@ static void read_maps(struct symbols *s)
 		free(s->maps);
 		s->maps = maps;
 		s->n_maps = n;
+		s->maps_capacity = capacity;
 	} else {
 		free(maps);
 	}
@@ -447,6 +456,34 @@ static const struct map *map_in(const struct symbols *s, uint64_t ip)
 			high = middle;
 	}
 	return low < s->n_maps && s->maps[low].start <= ip ? &s->maps[low] : NULL;
+}
+
+static int by_map_start(const void *a, const void *b)
+{
+	const struct map *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+void symbols_learn(struct symbols *s, char *lines)
+{
+	size_t known = s->n_maps;
+	struct map map;
+	char *line;
+
+	while ((line = strsep(&lines, "\n"))) {
+		bool is_known = false;
+
+		if (!parse_map(s, line, &map) || map.end <= map.start)
+			continue;
+		for (size_t i = 0; i < known && !is_known; i++)
+			is_known = s->maps[i].start < map.end && map.start < s->maps[i].end;
+		if (!is_known &&
+		    array_grow(&s->maps, &s->maps_capacity, s->n_maps + 1, sizeof(map)) == 0)
+			s->maps[s->n_maps++] = map;
+	}
+	if (s->n_maps)
+		qsort(s->maps, s->n_maps, sizeof(map), by_map_start);
 }
 
 /* Chains of code without frame pointers are full of addresses that are none. Looking for them again and again

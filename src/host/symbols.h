@@ -33,6 +33,9 @@ const char *symbols_build_id(struct symbols *s, uint64_t ip);
  * mapped only, ret_build_id for one without. Both live as long as the symbols. */
 bool symbols_file(const struct symbols *s, size_t number, const char **ret_path,
 		  const char **ret_build_id);
+/* Maps that the process itself has written down, as lines of /proc/PID/maps; what is known of a place already
+ * stays. For a process that ended before its maps were read. */
+void symbols_learn(struct symbols *s, char *lines);
 
 void symbols_close(struct symbols *s);
 

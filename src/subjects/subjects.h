@@ -14,6 +14,7 @@
 	SUBJECT(ops) SECTION(ops) \
 	SUBJECT(api_calls) SECTION(api) \
 	SUBJECT(sampled_stacks) SECTION(stacks) \
+	SUBJECT(heap_use) SECTION(heap) \
 	SUBJECT(host) SUBJECT(host_phases) SECTION(host) SECTION(host_parts) SECTION(host_times) SECTION(host_phases) \
 	SUBJECT(transfers) SECTION(transfers) \
 	SUBJECT(comm) SECTION(comm) \

@@ -146,20 +146,28 @@ static int place_shard(struct run *run, size_t s)
 	return 0;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), n = strlen(end);
+
+	return length >= n && strcmp(text + length - n, end) == 0;
+}
+
 /* By its name, or, of a run that was imported, by what it begins with: readings of a machine are never among
  * other records. */
 static enum shard_role role_of(const struct run_shard *shard)
 {
 	const char *name = strrchr(shard->path, '/');
-	const char *end = strstr(shard->path, RUNDIR_STACKS);
 
 	name = name ? name + 1 : shard->path;
 	if (strncmp(name, RUNDIR_HOST, strlen(RUNDIR_HOST)) == 0)
 		return ROLE_MACHINE;
 	if (strncmp(name, RUNDIR_COUNTERS, strlen(RUNDIR_COUNTERS)) == 0)
 		return ROLE_COUNTERS;
-	if (end && !end[strlen(RUNDIR_STACKS)])
+	if (ends_with(name, RUNDIR_STACKS))
 		return ROLE_THREADS;
+	if (ends_with(name, RUNDIR_HEAP))
+		return ROLE_HEAP;
 	if (strstr(name, RUNDIR_MARK))
 		return ROLE_MARK;
 	for (size_t i = 0; i < shard->reader->n_chunks && i < FIRST_CHUNKS; i++)

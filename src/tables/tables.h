@@ -82,7 +82,14 @@ enum shard_state {
 };
 
 /* What a shard is about: a process by itself, or something that was seen from outside. */
-enum shard_role { ROLE_PROCESS, ROLE_THREADS, ROLE_MARK, ROLE_MACHINE, ROLE_COUNTERS };
+enum shard_role {
+	ROLE_PROCESS,
+	ROLE_THREADS,
+	ROLE_HEAP,
+	ROLE_MARK,
+	ROLE_MACHINE,
+	ROLE_COUNTERS,
+};
 
 struct run_shard {
 	char *path;

@@ -67,7 +67,8 @@
 	KIND(36, OS_CALL, os_call)                                                                 \
 	KIND(37, STACK, stack)                                                                     \
 	KIND(38, STACK_SAMPLE, stack_sample)                                                       \
-	KIND(39, HOST_SAMPLE, host_sample)
+	KIND(39, HOST_SAMPLE, host_sample)                                                         \
+	KIND(40, HEAP_SAMPLE, heap_sample)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -501,6 +502,20 @@ enum wait_cause {
 	C(3, name, U32, STRING)                                                                    \
 	C(4, metric, U32, STRING)                                                                  \
 	C(5, value, I64, PLAIN)
+/* An allocation of host memory that was sampled (event 0), or its end (event 1), which repeats what the
+ * allocation said: so live memory is the difference of two sums. size: bytes asked for. bytes: what the sample stands
+ * for; sums of it are estimates of all allocations. held_ns: of an end, the time since the allocation. thread, stack:
+ * those that allocated it. */
+#define RECORD_COLUMNS_heap_sample(C, L, B)                                                        \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, event, U8, PLAIN)                                                                     \
+	C(3, thread, U32, PLAIN)                                                                   \
+	C(4, stack, U32, PLAIN)                                                                    \
+	C(5, size, U64, PLAIN)                                                                     \
+	C(6, bytes, U64, PLAIN)                                                                    \
+	C(7, held_ns, I64, PLAIN)
+#define HEAP_SAMPLE_TAKEN 0
+#define HEAP_SAMPLE_FREED 1
 
 enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,

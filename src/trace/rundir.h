@@ -17,9 +17,10 @@
 
 #define RUNDIR_SUFFIX ".mscope"
 /* Shards that were made from outside: the ends of the names of those about threads, RANK-PID-stacks.mst,
- * what is in those of marks, RANK-PID-mark-TIME.mst, and the begin of those about the machine and the counters
- * of its devices, host-PID.mst and counters-PID.mst: PID of who watches. */
+ * and about allocations, RANK-PID-heap.mst, what is in those of marks, RANK-PID-mark-TIME.mst, and the begin of those
+ * about the machine and the counters of its devices, host-PID.mst and counters-PID.mst: PID of who watches. */
 #define RUNDIR_STACKS "-stacks.mst"
+#define RUNDIR_HEAP "-heap.mst"
 #define RUNDIR_MARK "-mark-"
 #define RUNDIR_HOST "host-"
 #define RUNDIR_COUNTERS "counters-"

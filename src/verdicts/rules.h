@@ -96,6 +96,8 @@
 	     "memory is at the limit of a cgroup", &subject_host)                                  \
 	RULE("host-leak", host_leak, "host.growth_bytes_per_s",                                    \
 	     "the memory of a process grows steadily", &subject_host)                              \
+	RULE("heap-leak", heap_leak, "heap.growth_bytes_per_s",                                    \
+	     "a stack keeps allocating host memory that is never freed", &subject_heap_use)        \
 	RULE("host-one-at-a-time", host_one_at_a_time, "host.turns_pct",                           \
 	     "several threads work, but one at a time: Python's lock or another", &subject_host)   \
 	RULE("host-network-bound", host_network_bound, "host-parts.in_bytes_per_s",                \

@@ -2,6 +2,8 @@
  *
  * Rules about memory. See rules.h.
  */
+#include "base/text/format.h"
+#include "subjects/heap/heap_use.h"
 #include "subjects/memory/device_memory.h"
 #include "subjects/memory/memory.h"
 #include "verdicts/rules.h"
@@ -214,5 +216,31 @@ bool rule_outside_allocator(const struct run *run, const struct answers *a, stru
 	       "Other processes, contexts, libraries, virtual memory (expandable segments) or what "
 	       "was allocated before recording began. 'moescope memory' lists the other "
 	       "processes.");
+	return true;
+}
+
+#define LEAK_BYTES 4e6
+#define LEAK_SHARE 0.05 /* of the most that was live */
+
+/* Growth that start-up explains is none: see heap_growth.h. */
+bool rule_heap_leak(const struct run *run, const struct answers *a, struct verdict *v)
+{
+	const struct heap_use *use = answer_heap_use(a);
+	const struct heap_row *row = use->leak < use->n ? &use->rows[use->leak] : NULL;
+
+	(void)run;
+	if (!row || row->grown.v < LEAK_BYTES || row->grown.v < LEAK_SHARE * (double)use->all.peak)
+		return false;
+	v->severity = SEVERITY_WARNING;
+	TITLE(v, "host memory grows by %s a minute at %.100s",
+	      format_bytes(row->growth.v * 60).text, row->text);
+	rule_evidence(v, "growth_bytes_per_s", EVIDENCE_BYTES, row->growth.v);
+	rule_evidence(v, "grown_bytes", EVIDENCE_BYTES, row->grown.v);
+	rule_evidence(v, "peak_bytes", EVIDENCE_BYTES, (double)row->self.peak);
+	rule_evidence(v, "samples", EVIDENCE_COUNT, (double)row->samples);
+	v->gain_pct = value_absent("a leak costs memory, not time");
+	ADVICE(v,
+	       "What is allocated there is never freed: a list, dictionary or cache without a limit that "
+	       "the stack fills, or memory that C code forgets. 'moescope heap' has the whole stack.");
 	return true;
 }

@@ -11,7 +11,7 @@ from cli import Skip, check, environment, equal, main, moescope, one_sentence, r
 
 DATA = str(pathlib.Path(__file__).resolve().parent.parent / "data" / "h200-windows")
 NAMES = ["memory", "steps", "kernels", "api", "experts", "heatmap", "k_histogram", "flops",
-         "latency", "timeline", "roofline", "flame", "sheet", "dashboard"]
+         "latency", "timeline", "roofline", "flame", "heap", "sheet", "dashboard"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -496,6 +496,7 @@ static void test_every_kind(void **state)
 			KIND(37, STACK, stack)
 			KIND(38, STACK_SAMPLE, stack_sample)
 			KIND(39, HOST_SAMPLE, host_sample)
+			KIND(40, HEAP_SAMPLE, heap_sample)
 #undef KIND
 		default:
 			fail_msg("%s is not tested", kind_desc(kind)->name);

@@ -129,6 +129,7 @@ static const struct expected {
 	{ "flame",
 	  { "no stacks in this run", NULL, NULL, "no stacks in this run", NULL, NULL,
 	    ">1.00 s on a processor, 100 looks; the deepest 165 of 203 levels are not drawn<" } },
+	{ "heap", { "no samples of allocations", NULL, NULL, "no samples of allocations" } },
 	{ "flame", { [6] = ">main (a.py:1)<" } },
 	{ "flame", { [6] = ">b.py<" } }, /* a module; what imports it is left out */
 };

@@ -200,7 +200,7 @@ static void check_tinymoe(struct check *check)
 
 	if (path) {
 		check_found(check, CHECK_OK, "%s", path);
-	} else if (program_find("tinymoe") == 0) {
+	} else if (program_find("tinymoe", NULL) == 0) {
 		check_found(check, CHECK_OK, "in PATH");
 	} else {
 		check_found(check, CHECK_NOTE, "not found: 'moescope demo' will not work");

@@ -34,11 +34,13 @@ static int executable(const char *path)
 	return S_ISREG(st.st_mode) && access(path, X_OK) == 0 ? 0 : -EACCES;
 }
 
-int program_find(const char *name)
+int program_find(const char *name, char *ret_path)
 {
 	const char *path = getenv("PATH");
 	int result = -ENOENT;
 
+	if (ret_path)
+		snprintf(ret_path, PATH_MAX, "%s", name);
 	if (strchr(name, '/'))
 		return executable(name);
 	if (!path)
@@ -51,6 +53,8 @@ int program_find(const char *name)
 		n = snprintf(candidate, sizeof(candidate), "%.*s%s%s", (int)length, path,
 			     length ? "/" : "", name);
 		r = n > 0 && (size_t)n < sizeof(candidate) ? executable(candidate) : -ENOENT;
+		if (r == 0 && ret_path)
+			memcpy(ret_path, candidate, (size_t)n + 1);
 		if (r == 0)
 			return 0;
 		if (r == -EACCES)

@@ -29,8 +29,9 @@ enum launch_event {
 	LAUNCH_RESIZED, /* the terminal has another size */
 };
 
-/* 0 when argv[0] names a program that can be executed, -ENOENT or -EACCES. */
-int program_find(const char *name);
+/* 0 when argv[0] names a program that can be executed, -ENOENT or -EACCES. ret_path: its path, of PATH_MAX bytes,
+ * or NULL. */
+int program_find(const char *name, char *ret_path);
 
 /* Blocks every signal: none interrupts what is prepared for the program, whose they are. */
 void launch_prepare(struct launch *launch);

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cmd/recording/installed.h"
+#include "cmd/recording/preload.h"
 #include "cmd/runs/run_files.h"
 #include "cmd/runs/run_notes.h"
 #include "cmd/runs/run_timeline.h"
@@ -61,7 +62,7 @@ static int check_output(const char *path, bool force)
 
 static int find_program(const char *program)
 {
-	switch (program_find(program)) {
+	switch (program_find(program, NULL)) {
 	case 0:
 		return EXIT_OK;
 	case -ENOENT:
@@ -234,6 +235,13 @@ static int set_auto(bool wanted)
 	return r;
 }
 
+static int set_heap(uint64_t bytes)
+{
+	int r = set_number("MOESCOPE_HEAP", bytes);
+
+	return r == 0 ? preload_set(bytes != 0) : r;
+}
+
 /* What an outer run or the user left there must not reach the program: unset is as firm as set. */
 static int set_environment(const struct recording *recording, const struct record_plan *plan)
 {
@@ -249,7 +257,8 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_number("MOESCOPE_DEVICE_MB", on ? plan->device_mb : 0) < 0 ||
 	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||
-	    set_auto(on && plan->finds_steps) < 0 || (on && set_injection() < 0))
+	    set_auto(on && plan->finds_steps) < 0 || set_heap(on ? plan->heap_bytes : 0) < 0 ||
+	    (on && set_injection() < 0))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;
 }

@@ -26,6 +26,7 @@ struct record_plan {
 	const char *kernel;	 /* expression that names of kernels match, or NULL: all */
 	const char *ranks;	 /* "0,2-3", or NULL: all */
 	bool finds_steps;	 /* of programs of PyTorch */
+	uint64_t heap_bytes;	 /* from sample to sample of allocations; 0: none */
 };
 
 struct recording {

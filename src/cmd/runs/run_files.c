@@ -11,6 +11,7 @@
 
 #include "cmd/runs/run_notes.h"
 #include "timeline/lod.h"
+#include "trace/heap_file.h"
 #include "trace/run_lock.h"
 #include "trace/rundir.h"
 
@@ -33,7 +34,8 @@ static bool is_ours(const char *name)
 	       (strncmp(name, "run.json.", 9) == 0 && ends_with(name, ".tmp")) ||
 	       strcmp(name, LOD_FILE) == 0 ||
 	       (strncmp(name, LOD_FILE ".", sizeof(LOD_FILE)) == 0 && ends_with(name, ".tmp")) ||
-	       ends_with(name, ".mst") || ends_with(name, ".ring") || run_note_is_file(name);
+	       ends_with(name, ".mst") || ends_with(name, ".ring") ||
+	       ends_with(name, HEAP_SUFFIX) || run_note_is_file(name);
 }
 
 int run_files_look(const char *path, struct run_files *ret_files)

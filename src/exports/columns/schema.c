@@ -46,6 +46,7 @@ static const char *const table_names[RECORD_KIND_LIMIT] = {
 	[RECORD_STACK] = "stack_nodes",
 	[RECORD_STACK_SAMPLE] = "stack_samples",
 	[RECORD_HOST_SAMPLE] = "host_samples",
+	[RECORD_HEAP_SAMPLE] = "heap_samples",
 };
 
 /* Columns that SQL would take for words of its own, and those that two dictionaries have. */

@@ -58,6 +58,7 @@ static const struct {
 	[RECORD_STACK] = { FATE_LEFT_OUT, "whole stacks are in --to folded-host" },
 	[RECORD_STACK_SAMPLE] = { FATE_LEFT_OUT, "whole stacks are in --to folded-host" },
 	[RECORD_HOST_SAMPLE] = { FATE_COUNTERS, "counters" },
+	[RECORD_HEAP_SAMPLE] = { FATE_LEFT_OUT, "whole stacks are in --to folded-heap" },
 	[RECORD_ROUTED] = { FATE_LEFT_OUT,
 			    "the experts of single tokens have no place in a trace" },
 };

@@ -11,8 +11,12 @@
 
 #include "base/buf.h"
 #include "exports/stacks/samples.h"
+#include "subjects/heap/heap_use.h"
 #include "subjects/shared/attribution.h"
 #include "subjects/stacks/sampled_stacks.h"
+
+/* In the names of functions of Python's import itself. */
+#define IMPORT_ITSELF " (<frozen importlib."
 
 static int find_node(struct fold *f, uint32_t parent, uint32_t label, uint32_t *ret_node)
 {
@@ -168,7 +172,7 @@ static int fold_sample(struct fold *f, struct samples *samples, size_t i, unsign
 	while (r == 0 && samples->depth--) {
 		const char *function = samples->path[samples->depth];
 
-		if (!(how & SAMPLES_WITHOUT_IMPORT) || !strstr(function, " (<frozen importlib."))
+		if (!(how & SAMPLES_WITHOUT_IMPORT) || !strstr(function, IMPORT_ITSELF))
 			r = named_node(f, node, function, &node);
 	}
 	for (size_t p = 0; r == 0 && p < n && (waits || !parts[p].waiting); p++) {
@@ -233,6 +237,44 @@ int fold_make_samples(struct fold *f, const struct run *run)
 	*f = (struct fold){ .run = run };
 	stack_labels_init(&f->labels, run);
 	return fold_samples(f, SAMPLES_WITHOUT_IMPORT);
+}
+
+static int fold_heap_sample(struct fold *f, struct samples *samples, size_t i)
+{
+	const struct table_heap_sample *t = &f->run->heap_sample;
+	int64_t bytes = (int64_t)t->bytes[i];
+	uint32_t node = 0;
+	char name[32];
+	int r;
+
+	snprintf(name, sizeof(name), "process %u", f->run->shards[t->shard[i]].pid);
+	r = root_node(f, t->shard[i], name, &node);
+	samples_walk(samples, i);
+	while (r == 0 && samples->depth--)
+		if (!strstr(samples->path[samples->depth], IMPORT_ITSELF))
+			r = named_node(f, node, samples->path[samples->depth], &node);
+	if (r == 0)
+		f->nodes[node].heap_bytes += t->event[i] == HEAP_SAMPLE_FREED ? -bytes : bytes;
+	return r;
+}
+
+int fold_make_heap(struct fold *f, const struct run *run)
+{
+	struct samples samples = { 0 };
+	uint32_t *rows = NULL;
+	size_t n = 0;
+	int r;
+
+	*f = (struct fold){ .run = run };
+	stack_labels_init(&f->labels, run);
+	r = heap_until_peak(run, &rows, &n);
+	if (r == 0)
+		r = samples_init_heap(&samples, run);
+	for (size_t k = 0; r == 0 && k < n; k++)
+		r = fold_heap_sample(f, &samples, rows[k]);
+	samples_release(&samples);
+	free(rows);
+	return r;
 }
 
 void fold_release(struct fold *f)

@@ -21,6 +21,7 @@ struct fold_node {
 	int64_t host_ns, device_ns;
 	int64_t wait_ns;	   /* of a stack that ends with what is waited for */
 	uint64_t host_n, device_n; /* how often */
+	int64_t heap_bytes;	   /* of host memory, live when it was most */
 };
 
 struct fold {
@@ -41,6 +42,8 @@ int fold_make(struct fold *fold, const struct run *run, unsigned int more);
 /* Only threads that were looked at from outside, their time on a processor, without the functions of Python's import
  * itself, whose time is their caller's. */
 int fold_make_samples(struct fold *fold, const struct run *run);
+/* Host memory when it was most, by the stack that allocated it. */
+int fold_make_heap(struct fold *fold, const struct run *run);
 void fold_release(struct fold *fold);
 
 #endif

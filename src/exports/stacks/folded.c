@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folded stacks (fold.h), for flame graphs of other tools: lines of "outer;inner;… nanoseconds".
+ * Folded stacks (fold.h), for flame graphs of other tools: lines of "outer;inner;… nanoseconds", or bytes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -59,30 +59,55 @@ static int put_line(struct fold *f, uint32_t node, int64_t ns, uint32_t **path, 
 	return r;
 }
 
-static int export_stacks(const struct run *run, FILE *out, struct err *err, bool device)
+static int64_t device_ns(const struct fold_node *node)
 {
+	return node->device_ns;
+}
+
+static int64_t host_ns(const struct fold_node *node)
+{
+	return node->host_ns;
+}
+
+static int64_t heap_bytes(const struct fold_node *node)
+{
+	return node->heap_bytes;
+}
+
+/* made: what fold_make… returned. */
+static int export_stacks(struct fold *f, int made, int64_t (*weight)(const struct fold_node *),
+			 FILE *out, struct err *err)
+{
+	const char *name = f->run->info.name;
 	uint32_t *path = NULL;
 	size_t capacity = 0;
-	struct fold f;
-	int r = fold_make(&f, run, device ? FOLD_DEVICE : 0);
+	int r = made;
 
-	for (size_t i = 1; r == 0 && i < f.n; i++) {
-		int64_t ns = device ? f.nodes[i].device_ns : f.nodes[i].host_ns;
-
-		if (ns > 0)
-			r = put_line(&f, (uint32_t)i, ns, &path, &capacity, out);
-	}
+	for (size_t i = 1; r == 0 && i < f->n; i++)
+		if (weight(&f->nodes[i]) > 0)
+			r = put_line(f, (uint32_t)i, weight(&f->nodes[i]), &path, &capacity, out);
 	free(path);
-	fold_release(&f);
-	return r < 0 ? err_sys(err, r, "cannot write the stacks of '%s'", run->info.name) : 0;
+	fold_release(f);
+	return r < 0 ? err_sys(err, r, "cannot write the stacks of '%s'", name) : 0;
 }
 
 int export_folded(const struct run *run, FILE *out, struct err *err)
 {
-	return export_stacks(run, out, err, true);
+	struct fold f;
+
+	return export_stacks(&f, fold_make(&f, run, FOLD_DEVICE), device_ns, out, err);
 }
 
 int export_folded_host(const struct run *run, FILE *out, struct err *err)
 {
-	return export_stacks(run, out, err, false);
+	struct fold f;
+
+	return export_stacks(&f, fold_make(&f, run, 0), host_ns, out, err);
+}
+
+int export_folded_heap(const struct run *run, FILE *out, struct err *err)
+{
+	struct fold f;
+
+	return export_stacks(&f, fold_make_heap(&f, run), heap_bytes, out, err);
 }

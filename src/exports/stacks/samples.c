@@ -9,12 +9,20 @@
 
 #include "subjects/stacks/sampled_stacks.h"
 
+static int init(struct samples *s, const struct run *run, uint32_t *rows)
+{
+	*s = (struct samples){ .run = run, .rows = rows, .parents = stack_parents(run) };
+	return s->rows && s->parents ? 0 : -ENOMEM;
+}
+
 int samples_init(struct samples *s, const struct run *run)
 {
-	*s = (struct samples){ .run = run,
-			       .rows = stack_rows_of_samples(run),
-			       .parents = stack_parents(run) };
-	return s->rows && s->parents ? 0 : -ENOMEM;
+	return init(s, run, stack_rows_of_samples(run));
+}
+
+int samples_init_heap(struct samples *s, const struct run *run)
+{
+	return init(s, run, stack_rows_of_heap(run));
 }
 
 void samples_release(struct samples *s)

@@ -27,7 +27,10 @@ struct sample_part {
 int samples_init(struct samples *samples, const struct run *run);
 void samples_release(struct samples *samples);
 
-/* Of row i of run->stack_sample: its functions into path and depth. */
+/* The same for samples of host memory. */
+int samples_init_heap(struct samples *samples, const struct run *run);
+
+/* Of row i of run->stack_sample, or run->heap_sample: its functions into path and depth. */
 void samples_walk(struct samples *samples, size_t i);
 /* Those parts that are not empty, first to last; returns how many. */
 size_t sample_parts(const struct run *run, size_t i, struct sample_part parts[SAMPLE_PARTS]);

@@ -48,6 +48,14 @@ const struct question_parameter ask_phase = {
 	.offset = offsetof(struct question, sel.phase),
 };
 
+const struct question_parameter ask_range = {
+	.name = "range",
+	.kind = ASK_NAME,
+	.metavar = "NAME",
+	.help = "only while the thread was in a range of this name",
+	.default_text = "all",
+	.offset = offsetof(struct question, range),
+};
 const struct question_parameter ask_steps = {
 	.name = "steps",
 	.kind = ASK_STEPS,

@@ -46,7 +46,7 @@ int parameter_set(const struct question_parameter *parameter, const char *text,
 		  struct question *question, struct err *err);
 
 /* Those that many subjects have. */
-extern const struct question_parameter ask_layer, ask_phase, ask_steps;
+extern const struct question_parameter ask_layer, ask_phase, ask_steps, ask_range;
 #define ASK_PLACE &ask_layer, &ask_phase, &ask_steps
 
 #endif

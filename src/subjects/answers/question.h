@@ -19,7 +19,8 @@ struct question {
 	bool by_shape, by_stack; /* operations; by_stack: sampled stacks, too */
 	bool by_thread, by_wait; /* sampled stacks */
 	bool by_step;		 /* hardware counters */
-	const char *range;	 /* sampled stacks: in ranges of this name; NULL: anywhere */
+	bool by_function;	 /* host memory */
+	const char *range; /* sampled stacks, host memory: in ranges of this name; NULL: anywhere */
 	double capacity_factors[QUESTION_FACTORS_MAX]; /* routing, what-ifs */
 	unsigned int n_capacity_factors;	       /* 0: 1.25 alone */
 	unsigned int tile_rows;			       /* 0: 64 */

@@ -73,6 +73,11 @@ uint32_t *stack_rows_of_samples(const struct run *run)
 	return find_all(run, run->stack_sample.shard, run->stack_sample.stack, run->stack_sample.n);
 }
 
+uint32_t *stack_rows_of_heap(const struct run *run)
+{
+	return find_all(run, run->heap_sample.shard, run->heap_sample.stack, run->heap_sample.n);
+}
+
 uint32_t *stack_parents(const struct run *run)
 {
 	uint32_t *parents = find_all(run, run->stack.shard, run->stack.parent, run->stack.n);

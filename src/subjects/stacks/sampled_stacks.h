@@ -47,6 +47,7 @@ void sampled_stacks_release(struct sampled_stacks *stacks);
 /* Of each row of run->stack_sample, its row of run->stack, or UINT32_MAX: that is not there. Caller frees;
  * NULL: no memory. Likewise parents. */
 uint32_t *stack_rows_of_samples(const struct run *run);
+uint32_t *stack_rows_of_heap(const struct run *run); /* of run->heap_sample */
 uint32_t *stack_parents(const struct run *run);
 
 /* Of row i of run->stack_sample. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cmp.h"
+#include "subjects/answers/subject.h"
 
 #define ANY_THREAD 0
 #define OF_RANK (UINT64_C(1) << 32) /* beside the numbers of processes */
@@ -135,6 +136,16 @@ int stack_choice_init(struct stack_choice *c, const struct run *run, const struc
 	return r;
 }
 
+int stack_choice_plan(const struct question *question, const struct run *run, struct plan *plan)
+{
+	(void)run;
+	if (selection_is_window(&question->sel))
+		plan_kinds(plan, WANT(STEP));
+	if (question->range)
+		plan_kinds(plan, WANT(RANGE));
+	return 0;
+}
+
 void stack_choice_release(struct stack_choice *c)
 {
 	free(c->steps);
@@ -201,6 +212,12 @@ static int64_t chosen_ns(const struct stack_choice *c, uint16_t shard, uint32_t 
 			       s->end_ns < end_ns ? s->end_ns : end_ns);
 	}
 	return sum;
+}
+
+bool stack_choice_has(const struct stack_choice *c, uint16_t shard, uint32_t thread,
+		      int64_t time_ns)
+{
+	return (!c->by_step && !c->by_range) || chosen_ns(c, shard, thread, time_ns, time_ns + 1);
 }
 
 /* A part of the times of a thread that has not run. */

@@ -24,6 +24,14 @@ int stack_choice_init(struct stack_choice *choice, const struct run *run,
 		      const struct selection *sel, const char *range);
 void stack_choice_release(struct stack_choice *choice);
 
+/* What of the run a choice reads: the plan of a subject (answers/subject.h). */
+struct question;
+struct plan;
+int stack_choice_plan(const struct question *question, const struct run *run, struct plan *plan);
+
+/* Whether a moment of a thread was chosen. */
+bool stack_choice_has(const struct stack_choice *choice, uint16_t shard, uint32_t thread,
+		      int64_t time_ns);
 /* What of row i of run->stack_sample was chosen. false: nothing. */
 bool stack_choice_times(const struct stack_choice *choice, const struct run *run, size_t i,
 			struct stack_times *ret_times);

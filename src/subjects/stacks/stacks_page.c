@@ -94,14 +94,6 @@ static const struct question_parameter by_thread = {
 	.help = "one row per thread",
 	.offset = offsetof(struct question, by_thread),
 };
-static const struct question_parameter in_range = {
-	.name = "range",
-	.kind = ASK_NAME,
-	.metavar = "NAME",
-	.help = "only while the thread was in a range of this name",
-	.default_text = "all",
-	.offset = offsetof(struct question, range),
-};
 static const struct question_parameter by_wait = {
 	.name = "by-wait",
 	.kind = ASK_FLAG,
@@ -140,6 +132,6 @@ const struct section section_stacks = {
 				     { "moescope stacks a.mscope --by-wait", "What they wait for." },
 				     { "moescope stacks a.mscope --steps 10:20 --range forward",
 				       "Only in the forward passes of these steps." }),
-		.parameters = PARAMETERS(&by_thread, &by_whole_stack, &by_wait, &ask_steps, &in_range),
+		.parameters = PARAMETERS(&by_thread, &by_whole_stack, &by_wait, &ask_steps, &ask_range),
 	},
 };

@@ -22,17 +22,6 @@ static int compute_sampled_stacks(const struct material *m, void *answer)
 	return r;
 }
 
-static int plan_sampled_stacks(const struct question *question, const struct run *run,
-			       struct plan *plan)
-{
-	(void)run;
-	if (selection_is_window(&question->sel))
-		plan_kinds(plan, WANT(STEP));
-	if (question->range)
-		plan_kinds(plan, WANT(RANGE));
-	return 0;
-}
-
 SUBJECT_RELEASE(sampled_stacks)
 
 const struct subject subject_sampled_stacks = {
@@ -41,7 +30,7 @@ const struct subject subject_sampled_stacks = {
 	.size = sizeof(struct sampled_stacks),
 	.length = 20,
 	.kinds = WANT(STACK) | WANT(STACK_SAMPLE) | WANT(THREAD) | WANT(FACT),
-	.plan = plan_sampled_stacks,
+	.plan = stack_choice_plan,
 	.compute = compute_sampled_stacks,
 	.release = release_sampled_stacks,
 };

@@ -32,6 +32,7 @@ const struct plot plots[] = {
 	{ "timeline", "devices, their communication, phases and steps over the run" },
 	{ "roofline", "arithmetic against memory traffic, under the device's limits" },
 	{ "flame", "where threads were on a processor, by stack" },
+	{ "heap", "host memory at its peak, by the stack that allocated it" },
 	{ "sheet", "FLOPs, latency, experts per token and load by layer on one page" },
 	{ "dashboard", "steps, memory, kernels, API, experts and timeline on one page" },
 	{ NULL, NULL },
@@ -51,6 +52,7 @@ static const struct sheet sheets[] = {
 	{ 1200, 700, 1, 1, { plot_timeline } },
 	{ 1200, 700, 1, 1, { plot_roofline } },
 	{ 1200, 700, 1, 1, { plot_flame } },
+	{ 1200, 700, 1, 1, { plot_heap } },
 	{ 1600, 1000, 2, 2, { plot_flops, plot_latency, plot_k_histogram, plot_heatmap } },
 	{ 1920,
 	  1080,
@@ -66,7 +68,8 @@ static const struct section section_plots = {
 	.name = "plots",
 	.reads = READS(&subject_steps, &subject_routing, &subject_memory, &subject_device_memory,
 		       &subject_kernels, &subject_api_calls, &subject_timeline, &subject_efficiency,
-		       &subject_comm, &subject_coverage, &subject_sampled_stacks),
+		       &subject_comm, &subject_coverage, &subject_sampled_stacks,
+		       &subject_heap_use),
 	.router_time = true,
 };
 
