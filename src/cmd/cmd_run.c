@@ -12,6 +12,7 @@
 #include "cmd/options/common_options.h"
 #include "cmd/options/listening.h"
 #include "cmd/options/run_options.h"
+#include "cmd/recording/preload.h"
 #include "cmd/recording/watched.h"
 #include "cmd/runs/run_files.h"
 #include "cmd/runs/run_find.h"
@@ -24,7 +25,7 @@
 
 struct values {
 	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token,
-		*interval;
+		*interval, *calls, *longer_than;
 	bool force, quiet, top, stacks, no_auto;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb, stacks_rate;
@@ -130,6 +131,21 @@ static const struct option_desc own[] = {
 	  .help = "with --stacks: looks a second, at most; fewer if they take more than 1% of a processor",
 	  .default_text = "100",
 	  .offset = offsetof(struct values, stacks_rate) },
+	{ .name = "calls",
+	  .kind = OPTION_STRING,
+	  .metavar = "LIST",
+	  .help = "record calls into libraries, for 'moescope calls': osrt (functions of the C library that wait "
+		  "or move data), cublas, cudnn, nccl, as in osrt,nccl, or all; of every process of the program, "
+		  "by libraries that are loaded into it (LD_PRELOAD)",
+	  .default_text = "none",
+	  .offset = offsetof(struct values, calls) },
+	{ .name = "calls-longer-than",
+	  .kind = OPTION_STRING,
+	  .metavar = "TIME",
+	  .help = "with --calls osrt: shorter calls are counted, with the sum of their times, and not recorded one "
+		  "by one",
+	  .default_text = "10us",
+	  .offset = offsetof(struct values, longer_than) },
 	{ .name = "no-host",
 	  .kind = OPTION_FLAG,
 	  .help = "do not read what the machine and the program's processes do, for 'moescope host'; that "
@@ -174,6 +190,8 @@ static const struct example examples[] = {
 	  "Three windows of ten steps out of a long run." },
 	{ "moescope run --budget off --kernel 'gemm|flash' -- python train.py",
 	  "Every call of some kernels, at any cost." },
+	{ "moescope run --calls osrt,cublas -- python train.py",
+	  "Calls that wait or move data, and matrix products with their sizes." },
 	{ "moescope run --top -- python train.py", "Watch it meanwhile." },
 	{ "moescope run --metrics 9100 -- python train.py",
 	  "Prometheus follows it at http://127.0.0.1:9100/metrics." },
@@ -201,6 +219,13 @@ static int check_values(const struct values *values, struct record_plan *plan, s
 		r = ranks_check(values->ranks, err);
 	if (r == 0 && values->token && !values->metrics)
 		r = err_set(err, -EINVAL, "'--token' is for '--metrics'.");
+	if (r == 0 && values->calls)
+		r = calls_parse(values->calls, &plan->calls, err);
+	if (r == 0)
+		r = threshold_parse(values->longer_than ? values->longer_than : "10us", &plan->calls_ns,
+				    err);
+	if (r == 0 && values->longer_than && !values->calls)
+		r = err_set(err, -EINVAL, "'--calls-longer-than' is for '--calls'; give both.");
 	plan->kernel = values->kernel;
 	plan->ranks = values->ranks;
 	return r;

@@ -496,6 +496,8 @@ static void test_every_kind(void **state)
 			KIND(37, STACK, stack)
 			KIND(38, STACK_SAMPLE, stack_sample)
 			KIND(39, HOST_SAMPLE, host_sample)
+			KIND(40, CALL_COUNT, call_count)
+			KIND(41, LIBRARY_CALL, library_call)
 #undef KIND
 		default:
 			fail_msg("%s is not tested", kind_desc(kind)->name);

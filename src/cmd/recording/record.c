@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cmd/recording/installed.h"
+#include "cmd/recording/preload.h"
 #include "cmd/runs/run_files.h"
 #include "cmd/runs/run_notes.h"
 #include "cmd/runs/run_timeline.h"
@@ -234,6 +235,18 @@ static int set_auto(bool wanted)
 	return r;
 }
 
+/* The program comes first: without these libraries it runs as it would anyway. */
+static int set_calls(const struct record_plan *plan, bool on)
+{
+	struct err err = { "" };
+	char text[24];
+
+	if (preload_calls(on ? plan->calls : 0, &err) < 0)
+		say("'--calls' is left out: %s", err.message);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)plan->calls_ns);
+	return set_or_unset("MOESCOPE_CALLS_NS", on && plan->calls ? text : NULL);
+}
+
 /* What an outer run or the user left there must not reach the program: unset is as firm as set. */
 static int set_environment(const struct recording *recording, const struct record_plan *plan)
 {
@@ -249,7 +262,7 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_number("MOESCOPE_DEVICE_MB", on ? plan->device_mb : 0) < 0 ||
 	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||
-	    set_auto(on && plan->finds_steps) < 0 || (on && set_injection() < 0))
+	    set_calls(plan, on) < 0 || set_auto(on && plan->finds_steps) < 0 || (on && set_injection() < 0))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;
 }

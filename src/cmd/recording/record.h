@@ -26,6 +26,8 @@ struct record_plan {
 	const char *kernel;	 /* expression that names of kernels match, or NULL: all */
 	const char *ranks;	 /* "0,2-3", or NULL: all */
 	bool finds_steps;	 /* of programs of PyTorch */
+	unsigned int calls;	 /* into libraries, bits of call_words; 0: none */
+	uint64_t calls_ns;	 /* OS calls that are shorter are counted only */
 };
 
 struct recording {

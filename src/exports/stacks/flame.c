@@ -236,7 +236,7 @@ static int print_flame(struct flame *f, FILE *out)
 struct run_want export_flame_want(bool device)
 {
 	struct run_want want = { .kinds = WANT(FRAME) | WANT(RANGE) | WANT(OP) | WANT(API) |
-					  WANT(OS_CALL) | WANT(THREAD) | WANT(STACK) |
+					  WANT(OS_CALL) | WANT(LIBRARY_CALL) | WANT(THREAD) | WANT(STACK) |
 					  WANT(STACK_SAMPLE) };
 
 	if (device)

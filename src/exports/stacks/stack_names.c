@@ -22,6 +22,8 @@ uint32_t stack_name(const struct run *run, const struct stack_ref *ref)
 		return run_site(run, run->op.site[ref->row]).name;
 	case STACK_API:
 		return run->api.name[ref->row];
+	case STACK_LIBRARY_CALL:
+		return run->library_call.name[ref->row];
 	case STACK_OS_CALL:
 		return run->os_call.name[ref->row];
 	case STACK_MARK:

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/version.h"
+#include "probe/core/calls.h"
 #include "probe/core/device_rows.h"
 #include "probe/core/floors.h"
 #include "probe/core/labels.h"
@@ -39,6 +40,7 @@ static void thread_ends(void *arg)
 {
 	struct ring *ring = arg;
 
+	thread_apart = true; /* what other destructors call would only make another ring */
 	life_check();
 	if (!thread_ring)
 		return; /* the ring belongs to the parent process */
@@ -273,6 +275,7 @@ int session_open(struct recorder *made)
 	if (r < 0)
 		return r;
 	tick_map_init(&made->map);
+	calls_open(&made->map);
 	encoder_init(&made->encoder, 1, 1, 0);
 	r = open_files(made);
 	if (r == 0) {
