@@ -108,7 +108,7 @@ static bool makes_file(int flags)
 #define OPEN(name, parameters, arguments)                                                          \
 	EXPORT int name parameters                                                                 \
 	{                                                                                          \
-		int (*real) parameters = REAL(name);                                               \
+		int(*real) parameters = REAL(name);                                                \
 		uint64_t start;                                                                    \
 		mode_t mode = 0;                                                                   \
 		int result;                                                                        \
@@ -167,8 +167,8 @@ static bool is_known(int which)
 	EXPORT void *name(void *at, size_t n, int protection, int flags, int fd,                   \
 			  offset_type offset)                                                      \
 	{                                                                                          \
-		void *(*real)(void *, size_t, int, int, int, offset_type) =                        \
-			is_known(WRAPPED_##name) ? REAL(name) : map_now;                           \
+		void *(*real)(void *, size_t, int, int, int,                                       \
+			      offset_type) = is_known(WRAPPED_##name) ? REAL(name) : map_now;      \
 		uint64_t start = BEGIN();                                                          \
 		void *result = real(at, n, protection, flags, fd, offset);                         \
                                                                                                    \
@@ -251,8 +251,8 @@ static void *begin_thread(void *given)
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 			  void *(*function)(void *), void *arg)
 {
-	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-		REAL(pthread_create);
+	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+		    void *) = REAL(pthread_create);
 	struct start *begins;
 	uint64_t start;
 	int result;

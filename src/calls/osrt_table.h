@@ -15,7 +15,7 @@
 
 #define NOTHING -1
 #define NO_FD -1
-#define MOVED (int64_t)result
+#define MOVED (int64_t) result
 #define FAILS call_missing()
 #define ERROR ENOSYS
 

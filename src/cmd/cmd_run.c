@@ -222,8 +222,8 @@ static int check_values(const struct values *values, struct record_plan *plan, s
 	if (r == 0 && values->calls)
 		r = calls_parse(values->calls, &plan->calls, err);
 	if (r == 0)
-		r = threshold_parse(values->longer_than ? values->longer_than : "10us", &plan->calls_ns,
-				    err);
+		r = threshold_parse(values->longer_than ? values->longer_than : "10us",
+				    &plan->calls_ns, err);
 	if (r == 0 && values->longer_than && !values->calls)
 		r = err_set(err, -EINVAL, "'--calls-longer-than' is for '--calls'; give both.");
 	plan->kernel = values->kernel;

@@ -13,6 +13,7 @@
 #include "subjects/inference/inference.h"
 #include "subjects/overhead/overhead.h"
 #include "subjects/spans/named_spans.h"
+#include "subjects/calls/library_calls.h"
 #include "subjects/stacks/sampled_stacks.h"
 #include "verdicts/verdicts_page.h"
 
@@ -70,11 +71,11 @@ static void report_page(const struct scene *scene, const void *own, struct page 
 {
 	static page_function *const before[] = { run_page, facts_page, doubts };
 	static page_function *const after[] = {
-		steps_report,	  slow_steps_report, ops_report,      stacks_report,
-		host_report,	  spans_report,	     devices_report,  kernels_report,
-		transfers_report, comm_report,	     counters_report, efficiency_report,
-		moe_report,	  routing_report,    memory_report,   inference_report,
-		overhead_report,  last_words,
+		steps_report,	   slow_steps_report, ops_report,     stacks_report,
+		calls_report,	   host_report,	      spans_report,   devices_report,
+		kernels_report,	   transfers_report,  comm_report,    counters_report,
+		efficiency_report, moe_report,	      routing_report, memory_report,
+		inference_report,  overhead_report,   last_words,
 	};
 
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
@@ -100,6 +101,12 @@ static const char *no_stacks(const struct scene *scene)
 	return answer_sampled_stacks(scene->answers)->n ? NULL : "no stacks in this run";
 }
 
+static const char *no_calls(const struct scene *scene)
+{
+	return answer_library_calls(scene->answers)->n ? NULL
+						       : "no calls into libraries in this run";
+}
+
 static const char *no_host(const struct scene *scene)
 {
 	return answer_host(scene->answers)->missing;
@@ -113,6 +120,7 @@ static const struct document_part parts[] = {
 	{ .section = &section_memory },
 	{ .section = &section_efficiency },
 	{ .section = &section_stacks, .absent = no_stacks },
+	{ .section = &section_calls, .absent = no_calls },
 	{ .section = &section_host, .absent = no_host },
 	{ .section = &section_kernels, .absent = no_device },
 	{ .section = &section_api, .absent = no_device },

@@ -139,9 +139,10 @@ int threshold_parse(const char *text, uint64_t *ret_ns, struct err *err)
 	struct given_moment given = { 0 };
 
 	if (!moment_parse(text, &given) || given.ns > THRESHOLD_MAX_NS)
-		return err_set(err, -EINVAL,
-			       "'--calls-longer-than' needs a time such as 10us or 1ms, up to 1s, not '%s'.",
-			       text);
+		return err_set(
+			err, -EINVAL,
+			"'--calls-longer-than' needs a time such as 10us or 1ms, up to 1s, not '%s'.",
+			text);
 	*ret_ns = (uint64_t)given.ns;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include "cmd/recording/preload.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,10 +90,11 @@ static int add_library(const char *word, struct buf *to, struct err *err)
 	if (!path)
 		r = err_set(err, -ENOENT, "%s is not beside moescope; install it again.", name);
 	else if (strpbrk(path, SEPARATORS))
-		r = err_set(err, -EINVAL,
-			    "the path '%s' has a blank or a colon, which the loader cannot take; install "
-			    "moescope elsewhere.",
-			    path);
+		r = err_set(
+			err, -EINVAL,
+			"the path '%s' has a blank or a colon, which the loader cannot take; install "
+			"moescope elsewhere.",
+			path);
 	else
 		buf_printf(to, "%s%s", to->size ? ":" : "", path);
 	free(path);

@@ -262,7 +262,8 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_number("MOESCOPE_DEVICE_MB", on ? plan->device_mb : 0) < 0 ||
 	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||
-	    set_calls(plan, on) < 0 || set_auto(on && plan->finds_steps) < 0 || (on && set_injection() < 0))
+	    set_calls(plan, on) < 0 || set_auto(on && plan->finds_steps) < 0 ||
+	    (on && set_injection() < 0))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;
 }

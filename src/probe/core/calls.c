@@ -49,7 +49,8 @@ PROBE_LOCK(functions_lock);
 uint32_t moescope_calls_function(const char *library, const char *name)
 {
 	uint32_t i = CALLS_NO_FUNCTION;
-	uint32_t of_name = moescope_intern(name), of_library = library ? moescope_intern(library) : 0;
+	uint32_t of_name = moescope_intern(name),
+		 of_library = library ? moescope_intern(library) : 0;
 
 	if (!of_name || !probe_lock(&functions_lock))
 		return i;
@@ -265,7 +266,8 @@ int calls_append(const struct tick_map *map, struct encoder *encoder, bool last)
 
 		appended[i] = sum_of(i);
 		row.calls = appended[i].calls - told[i].calls;
-		row.total_ns = (uint64_t)((double)(appended[i].ticks - told[i].ticks) * rate_of(map));
+		row.total_ns =
+			(uint64_t)((double)(appended[i].ticks - told[i].ticks) * rate_of(map));
 		row.bytes = appended[i].bytes - told[i].bytes;
 		r = row.calls ? encoder_append(encoder, RECORD_CALL_COUNT, &row) : 0;
 		if (r < 0)

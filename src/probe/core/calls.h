@@ -48,7 +48,8 @@ MOESCOPE_API void moescope_calls_end_os(uint32_t function, uint64_t start, int64
 /* One that was too short to be timed. */
 MOESCOPE_API void moescope_calls_count(uint32_t function);
 /* A call into a library of the device has ended. */
-MOESCOPE_API void moescope_calls_end(uint32_t function, uint64_t start, const struct call_sizes *sizes);
+MOESCOPE_API void moescope_calls_end(uint32_t function, uint64_t start,
+				     const struct call_sizes *sizes);
 
 /* ---- for the drain */
 
