@@ -291,16 +291,19 @@ EXPORT int prctl(int option, ...)
 	return real(option, args[0], args[1], args[2], args[3]);
 }
 
-/* "__read_chk" is the program's "read". */
+/* "__pread64_chk" is the program's "pread". */
 static void plain_name(const char *name, char *out, size_t size)
 {
+	static const char *const ends[] = { "_chk", "_2", "64" };
 	size_t skip = strncmp(name, "__", 2) ? 0 : 2;
 	size_t length = strlen(name + skip);
 
-	if (skip && length > 4 && !strcmp(name + skip + length - 4, "_chk"))
-		length -= 4;
-	else if (skip && length > 2 && !strcmp(name + skip + length - 2, "_2"))
-		length -= 2;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		size_t end = strlen(ends[i]);
+
+		if (length > end && !memcmp(name + skip + length - end, ends[i], end))
+			length -= end;
+	}
 	snprintf(out, size, "%.*s", (int)length, name + skip);
 }
 

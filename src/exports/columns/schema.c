@@ -76,6 +76,7 @@ static const struct {
 	{ RECORD_LIBRARY_CALL, "batch", ABSENT_ZERO, NULL },
 	{ RECORD_LIBRARY_CALL, "elements", ABSENT_ZERO, NULL },
 	{ RECORD_LIBRARY_CALL, "communicator", ABSENT_ZERO, NULL },
+	{ RECORD_LIBRARY_CALL, "peer", ABSENT_NEGATIVE, NULL },
 	{ RECORD_COPY, "bytes", ABSENT_MOST, NULL },
 	{ RECORD_SET, "bytes", ABSENT_MOST, NULL },
 	{ RECORD_COPY, "asynchronous", ABSENT_MOST, NULL },
