@@ -272,13 +272,14 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 	return result;
 }
 
-/* ---- what would make looking at the clock or at a descriptor the end of the program */
+/* ---- what would make looking at the clock or at a descriptor the end of the program, and names */
 
 EXPORT int prctl(int option, ...)
 {
 	int (*real)(int, ...) = REAL(prctl);
 	unsigned long args[4];
 	va_list list;
+	int result;
 
 	va_start(list, option);
 	for (int i = 0; i < 4; i++)
@@ -288,7 +289,21 @@ EXPORT int prctl(int option, ...)
 		return call_missing();
 	if (option == PR_SET_SECCOMP || option == PR_SET_TSC)
 		moescope_calls_leave();
-	return real(option, args[0], args[1], args[2], args[3]);
+	result = real(option, args[0], args[1], args[2], args[3]);
+	if (option == PR_SET_NAME && result == 0)
+		moescope_calls_renamed();
+	return result;
+}
+
+/* A thread has its ring before it has its name. */
+EXPORT int pthread_setname_np(pthread_t thread, const char *name)
+{
+	int (*real)(pthread_t, const char *) = REAL(pthread_setname_np);
+	int result = real ? real(thread, name) : ENOSYS;
+
+	if (result == 0 && pthread_equal(thread, pthread_self()))
+		moescope_calls_renamed();
+	return result;
 }
 
 /* "__pread64_chk" is the program's "pread". */

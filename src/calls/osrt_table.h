@@ -137,7 +137,8 @@
 /* Those that are written by hand. */
 #define OTHER_CALLS(NAME) \
 	NAME(open) NAME(open64) NAME(openat) NAME(openat64) NAME(ioctl) NAME(mmap) NAME(mmap64) NAME(munmap) \
-	NAME(prctl) NAME(pthread_mutex_lock) NAME(pthread_mutex_trylock) NAME(pthread_create)
+	NAME(prctl) NAME(pthread_mutex_lock) NAME(pthread_mutex_trylock) NAME(pthread_create) \
+	NAME(pthread_setname_np)
 /* clang-format on */
 
 #endif

@@ -95,7 +95,8 @@ static const char *thread_name(const struct run *run, const struct stack_track *
 {
 	const struct table_thread *thread = &run->thread;
 
-	for (size_t i = 0; i < thread->n; i++)
+	/* Of several names the last one counts. */
+	for (size_t i = thread->n; i-- > 0;)
 		if (thread->shard[i] == track->shard && thread->thread[i] == track->id)
 			return run_string(run, thread->name[i]);
 	return "";

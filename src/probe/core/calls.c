@@ -82,6 +82,15 @@ void moescope_calls_thread(void)
 		probe_ring();
 }
 
+void moescope_calls_renamed(void)
+{
+	int saved = errno;
+
+	if (moescope_calls_on() && has_ring())
+		probe_announce_thread(ring_thread(thread_ring));
+	errno = saved;
+}
+
 void moescope_calls_leave(void)
 {
 	thread_apart = true;

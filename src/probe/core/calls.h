@@ -39,6 +39,8 @@ MOESCOPE_API uint32_t moescope_calls_function(const char *library, const char *n
 MOESCOPE_API bool moescope_calls_on(void);
 /* Where this may allocate: gives the thread its buffer, so that its long calls get rows. */
 MOESCOPE_API void moescope_calls_thread(void);
+/* Likewise: the thread has another name. */
+MOESCOPE_API void moescope_calls_renamed(void);
 /* The thread's calls are not recorded from here on: it gives up the clock or system calls. */
 MOESCOPE_API void moescope_calls_leave(void);
 /* The time at which a call begins; 0: it is not recorded. */

@@ -81,6 +81,9 @@ static inline void probe_give(void)
 	thread_busy = false;
 }
 
+/* Records the name of the calling thread; of several the last one counts. */
+void probe_announce_thread(uint32_t thread);
+
 /* A structure from the program, of any version of moescope.h: copies the fields we know, zeroes the
  * rest. False: none, or without its size. */
 static inline bool probe_given(void *to, size_t size, const void *from)

@@ -57,7 +57,7 @@ static void thread_ends(void *arg)
 	probe_unlock(&session_lock);
 }
 
-static void announce_thread(uint32_t thread)
+void probe_announce_thread(uint32_t thread)
 {
 	struct row_thread row = { .thread = thread };
 	char name[32] = "";
@@ -125,7 +125,7 @@ static struct ring *attach_ring(uint32_t bytes)
 	if (ring) {
 		if (bytes) /* not a thread of the program */
 			probe_wait_for_place(ring);
-		announce_thread(thread);
+		probe_announce_thread(thread);
 		ring = thread_ring; /* a different one if a new session has started meanwhile */
 	}
 	errno = saved;

@@ -22,12 +22,13 @@ static void calls_page(const struct scene *scene, const struct grid *grid, struc
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
-	page_words(
-		page, 2, 4,
-		"%s of thread time in %s calls, %s of them recorded one by one; the others were shorter than "
-		"--calls-longer-than and are in counts and times alone",
-		format_ns((double)calls->time_ns).text, format_count((double)calls->count).text,
-		format_count((double)calls->recorded).text);
+	page_line(page, 2, "%s of thread time in %s calls", format_ns((double)calls->time_ns).text,
+		  format_count((double)calls->count).text);
+	if (calls->recorded < calls->count)
+		page_words(page, 2, 4,
+			   "%s of them have records of their own; the others were shorter than "
+			   "--calls-longer-than, and are in counts, times and bytes alone",
+			   format_count((double)calls->recorded).text);
 }
 
 void calls_report(const struct scene *scene, struct page *page)
