@@ -158,6 +158,9 @@ void steps_set_overhead_check(uint32_t pairs);
 /* session.c: in a child, forgets its parent's session. Frees nothing: another thread may have been
  * inside malloc. */
 void session_forget(void);
+/* A child that uses a device has a session of its own, as if the library had been loaded only now: its parent had it
+ * for other reasons (run --calls). */
+void session_begin_in_child(void);
 /* The state of a session's files. */
 enum recorder_files {
 	FILES_WHOLE,

@@ -32,6 +32,7 @@ static _Atomic(const char *) told_shard;
 static bool own_run_dir; /* created here, so run.json is ours to finish */
 static int64_t started_ns;
 static uint32_t sessions;
+static bool lost_by_fork; /* the session: this is a child */
 static pthread_key_t thread_key;
 static __thread uint32_t refused_session; /* in which this thread could not get a ring */
 struct wake probe_drain_wake;
@@ -567,6 +568,7 @@ void session_forget(void)
 	steps_forget();
 	life_guard_forget();
 	if (recorder) {
+		lost_by_fork = true;
 		rings_forget(recorder->rings);
 		shard_forget(recorder->writer);
 		bus_guard_restore();
@@ -606,16 +608,13 @@ static enum moescope_level environment_level(void)
 	return MOESCOPE_TRACE;
 }
 
-__attribute__((constructor)) static void library_begins(void)
+/* What the library does when it is loaded under `moescope run`. */
+static void start_by_environment(void)
 {
 	const char *run = getenv("MOESCOPE_RUN"), *schedule = getenv("MOESCOPE_SCHEDULE");
 	struct moescope_options options = { .struct_size = sizeof(options) };
 	struct moescope_schedule parsed;
 
-	clock_init();
-	life_begin();
-	pthread_key_create(&thread_key, thread_ends);
-	pthread_atfork(before_fork, parent_forked, child_forked);
 	if (!run || !*run)
 		return;
 	if (schedule && schedule_parse(schedule, &parsed) == 0)
@@ -625,6 +624,22 @@ __attribute__((constructor)) static void library_begins(void)
 	options.ring_bytes = environment_ring_bytes();
 	/* Not moescope_start_with: the driver may be loading us right now, and will call again. */
 	start(NULL, &options, false);
+}
+
+void session_begin_in_child(void)
+{
+	if (lost_by_fork && !atomic_load(&probe_session))
+		start_by_environment();
+	lost_by_fork = false;
+}
+
+__attribute__((constructor)) static void library_begins(void)
+{
+	clock_init();
+	life_begin();
+	pthread_key_create(&thread_key, thread_ends);
+	pthread_atfork(before_fork, parent_forked, child_forked);
+	start_by_environment();
 }
 
 __attribute__((destructor)) static void library_ends(void)
