@@ -155,6 +155,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 
 static void *map_now(void *at, size_t n, int protection, int flags, int fd, off_t offset)
 {
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): an address, or -1 */
 	return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
 }
 
