@@ -168,11 +168,14 @@ static bool is_known(int which)
 	EXPORT void *name(void *at, size_t n, int protection, int flags, int fd,                   \
 			  offset_type offset)                                                      \
 	{                                                                                          \
-		void *(*real)(void *, size_t, int, int, int,                                       \
-			      offset_type) = is_known(WRAPPED_##name) ? REAL(name) : map_now;      \
-		uint64_t start = BEGIN();                                                          \
-		void *result = real(at, n, protection, flags, fd, offset);                         \
+		void *(*real)(void *, size_t, int, int, int, offset_type) = map_now;               \
+		uint64_t start;                                                                    \
+		void *result;                                                                      \
                                                                                                    \
+		if (is_known(WRAPPED_##name))                                                      \
+			real = REAL(name);                                                         \
+		start = BEGIN();                                                                   \
+		result = real(at, n, protection, flags, fd, offset);                               \
 		END(name, start, NOTHING, NO_FD);                                                  \
 		return result;                                                                     \
 	}
