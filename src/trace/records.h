@@ -536,7 +536,7 @@ enum wait_cause {
 /* A call into a library that works on the device: "cublas", "cudnn" or "nccl". type: of its numbers. gemm_*,
  * batch: of a matrix product, as the library counts them; 0: it is none. elements: of a collective, as its
  * arguments count them; 0: none. peer: root or other side; -1: none. communicator: its address; 0: none. status:
- * what it has returned, 0 is success. */
+ * what it has returned, 0 is success, API_NOT_TOLD unknown. */
 #define RECORD_COLUMNS_library_call(C, L, B)                                                       \
 	C(1, name, U32, STRING)                                                                    \
 	C(2, start_ns, I64, START)                                                                 \

@@ -25,7 +25,11 @@ static struct cell sizes(const struct field_row *at)
 
 static const char *no_status(const struct field_row *at)
 {
-	return ((const struct call_row *)at->item)->key.library ? NULL : "of libraries alone";
+	const struct call_row *row = at->item;
+
+	if (!row->key.library)
+		return "of libraries alone";
+	return row->not_told ? NOT_IN_FILE : NULL;
 }
 
 static const char *no_product(const struct field_row *at)

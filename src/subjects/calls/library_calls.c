@@ -105,7 +105,8 @@ static int take_library_calls(struct builder *b)
 			return r;
 		b->rows[b->library_row[i]].recorded++;
 		b->rows[b->library_row[i]].time_ns += t->duration_ns[i];
-		b->rows[b->library_row[i]].errors += t->status[i] != 0;
+		b->rows[b->library_row[i]].errors += t->status[i] && t->status[i] != API_NOT_TOLD;
+		b->rows[b->library_row[i]].not_told += t->status[i] == API_NOT_TOLD;
 	}
 	return 0;
 }

@@ -27,6 +27,7 @@ struct call_row {
 	uint64_t counted;  /* others */
 	uint64_t count;	   /* all */
 	uint64_t errors;   /* calls into libraries that returned another status than 0 */
+	uint64_t not_told; /* whose status is not known */
 	int64_t time_ns, counted_ns;
 	double share_pct;	      /* of the time of all */
 	struct stats_summary summary; /* of those recorded, ns */
