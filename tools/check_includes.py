@@ -30,6 +30,7 @@ ROOMS = {
     "probe/core": CORE,
     "probe/gpu": CORE | {"probe/core"},
     "probe/routing": CORE | {"probe/core", "probe/gpu"},
+    "calls": {"probe/core"},
     "host": {"base", "trace"},
     "counters": CORE,
     "heap": {"base", "trace", "host"},

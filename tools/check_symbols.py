@@ -20,6 +20,10 @@ import subprocess
 import sys
 
 
+# Nothing is linked with these: they are loaded in front of other libraries, and have the names of their functions.
+PRELOADED = "calls/"
+
+
 def objects(build):
     """{object: source below src}, each source once: tests compile some of them again."""
     database = build / "compile_commands.json"
@@ -53,7 +57,7 @@ class Graph:
             source = sources[path.rstrip(":")]
             if kind == "U":
                 used[source].add(symbol)
-            elif kind not in "wv":
+            elif kind not in "wv" and not source.startswith(PRELOADED):
                 defined[symbol].append(source)
         self.sources = sorted(sources.values())
         self.folder = {source: folder_of(source) for source in self.sources}

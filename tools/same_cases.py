@@ -103,6 +103,8 @@ LEFT_OUT = {
     "serve": "answers until it is ended; its tests compare that with what the commands print",
     "attach": "looks at a process of the moment",
     "mark": "a run that is being recorded",
+    "run --calls": "times of the moment",
+    "run --calls-longer-than": "means nothing without --calls",
     "run --stacks": "looks at the moment",
     "run --stacks-rate": "means nothing without --stacks",
     "run --counters": "reads GPUs",

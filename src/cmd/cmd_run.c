@@ -28,7 +28,7 @@
 
 struct values {
 	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token,
-		*interval, *counters, *counters_interval;
+		*interval, *counters, *counters_interval, *calls, *longer_than;
 	bool force, quiet, top, stacks, no_auto;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb, stacks_rate, heap_kb;
@@ -148,6 +148,21 @@ static const struct option_desc own[] = {
 		  "over 2000 samples a second",
 	  .default_text = "512",
 	  .offset = offsetof(struct values, heap_kb) },
+	{ .name = "calls",
+	  .kind = OPTION_STRING,
+	  .metavar = "LIST",
+	  .help = "record calls into libraries, for 'moescope calls': osrt (functions of the C library that wait "
+		  "or move data), cublas, cudnn, nccl, as in osrt,nccl, or all; of every process of the program, "
+		  "by libraries that are loaded into it (LD_PRELOAD)",
+	  .default_text = "none",
+	  .offset = offsetof(struct values, calls) },
+	{ .name = "calls-longer-than",
+	  .kind = OPTION_STRING,
+	  .metavar = "TIME",
+	  .help = "with --calls osrt: shorter calls are counted, with the sum of their times, and not recorded one "
+		  "by one",
+	  .default_text = "10us",
+	  .offset = offsetof(struct values, longer_than) },
 	{ .name = "no-host",
 	  .kind = OPTION_FLAG,
 	  .help = "do not read what the machine and the program's processes do, for 'moescope host'; that "
@@ -205,6 +220,8 @@ static const struct example examples[] = {
 	  "Three windows of ten steps out of a long run." },
 	{ "moescope run --budget off --kernel 'gemm|flash' -- python train.py",
 	  "Every call of some kernels, at any cost." },
+	{ "moescope run --calls osrt,cublas -- python train.py",
+	  "Calls that wait or move data, and matrix products with their sizes." },
 	{ "moescope run --top -- python train.py", "Watch it meanwhile." },
 	{ "moescope run --metrics 9100 -- python train.py",
 	  "Prometheus follows it at http://127.0.0.1:9100/metrics." },
@@ -233,6 +250,13 @@ static int check_values(const struct values *values, struct record_plan *plan, s
 		r = ranks_check(values->ranks, err);
 	if (r == 0 && values->token && !values->metrics)
 		r = err_set(err, -EINVAL, "'--token' is for '--metrics'.");
+	if (r == 0 && values->calls)
+		r = preload_parse_calls(values->calls, &plan->preload, err);
+	if (r == 0)
+		r = threshold_parse(values->longer_than ? values->longer_than : "10us",
+				    &plan->calls_ns, err);
+	if (r == 0 && values->longer_than && !values->calls)
+		r = err_set(err, -EINVAL, "'--calls-longer-than' is for '--calls'; give both.");
 	plan->kernel = values->kernel;
 	plan->ranks = values->ranks;
 	return r;
@@ -389,17 +413,22 @@ static void start_counters(const struct recording *recording, struct counters *c
 		say("'--counters' is left out: %s.", err.message);
 }
 
-/* Likewise. What cannot have the library runs without. */
-static uint64_t heap_distance(const struct values *values, const char *program)
+/* Likewise. What cannot have libraries runs without. */
+static void choose_libraries(const struct values *values, const char *program,
+			     struct record_plan *plan)
 {
 	struct err err = { "" };
 
-	if (!values->heap)
-		return 0;
-	if (preload_check(program, &err) == 0)
-		return values->heap_kb << 10;
-	say("'--heap' is left out: %s", err.message);
-	return 0;
+	plan->preload |= values->heap ? PRELOAD_HEAP : 0;
+	plan->heap_bytes = values->heap_kb << 10;
+	if (!plan->preload || preload_check(program, &err) == 0)
+		return;
+	say("'--%s' is left out: %s",
+	    !values->calls ? "heap"
+	    : values->heap ? "heap' and '--calls"
+			   : "calls",
+	    err.message);
+	plan->preload = 0;
 }
 
 static struct heap *start_heap(const struct recording *recording)
@@ -485,7 +514,7 @@ static int run_run(struct invocation *inv)
 		return status;
 	if (values->counters)
 		counters_prepare(&counters);
-	plan.heap_bytes = heap_distance(values, inv->args[0]);
+	choose_libraries(values, inv->args[0], &plan);
 	status = recording_begin(&recording, &plan, inv->args);
 	if (status == EXIT_OK)
 		open_metrics(&metrics, &recording);
@@ -504,7 +533,7 @@ static int run_run(struct invocation *inv)
 	sampler = values->stacks ? start_sampler(&recording, (unsigned int)values->stacks_rate)
 				 : NULL;
 	watch = values->no_host ? NULL : start_watch(&recording);
-	heap = plan.heap_bytes ? start_heap(&recording) : NULL;
+	heap = plan.preload & PRELOAD_HEAP ? start_heap(&recording) : NULL;
 	wait_for_end(&recording, log_fd >= 0, interval_ns);
 	if (counters_stop(&counters, &err) < 0)
 		say("not all counters are recorded: %s", err.message);

@@ -13,6 +13,7 @@
 #include "subjects/inference/inference.h"
 #include "subjects/overhead/overhead.h"
 #include "subjects/spans/named_spans.h"
+#include "subjects/calls/library_calls.h"
 #include "subjects/heap/heap_use.h"
 #include "subjects/stacks/sampled_stacks.h"
 #include "verdicts/verdicts_page.h"
@@ -71,11 +72,12 @@ static void report_page(const struct scene *scene, const void *own, struct page 
 {
 	static page_function *const before[] = { run_page, facts_page, doubts };
 	static page_function *const after[] = {
-		steps_report,	 slow_steps_report, ops_report,	     stacks_report,
-		heap_report,	 host_report,	    spans_report,    devices_report,
-		kernels_report,	 transfers_report,  comm_report,     counters_report,
-		hardware_report, efficiency_report, moe_report,	     routing_report,
-		memory_report,	 inference_report,  overhead_report, last_words,
+		steps_report,	 slow_steps_report, ops_report,	       stacks_report,
+		heap_report,	 calls_report,	    host_report,       spans_report,
+		devices_report,	 kernels_report,    transfers_report,  comm_report,
+		counters_report, hardware_report,   efficiency_report, moe_report,
+		routing_report,	 memory_report,	    inference_report,  overhead_report,
+		last_words,
 	};
 
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
@@ -106,6 +108,12 @@ static const char *no_heap(const struct scene *scene)
 	return answer_heap_use(scene->answers)->n ? NULL : "no samples of allocations in this run";
 }
 
+static const char *no_calls(const struct scene *scene)
+{
+	return answer_library_calls(scene->answers)->n ? NULL
+						       : "no calls into libraries in this run";
+}
+
 static const char *no_host(const struct scene *scene)
 {
 	return answer_host(scene->answers)->missing;
@@ -120,6 +128,7 @@ static const struct document_part parts[] = {
 	{ .section = &section_efficiency },
 	{ .section = &section_stacks, .absent = no_stacks },
 	{ .section = &section_heap, .absent = no_heap },
+	{ .section = &section_calls, .absent = no_calls },
 	{ .section = &section_host, .absent = no_host },
 	{ .section = &section_kernels, .absent = no_device },
 	{ .section = &section_api, .absent = no_device },

@@ -13,6 +13,7 @@
 	SUBJECT(kernels) SUBJECT(launches) SECTION(kernels) \
 	SUBJECT(ops) SECTION(ops) \
 	SUBJECT(api_calls) SECTION(api) \
+	SUBJECT(library_calls) SECTION(calls) \
 	SUBJECT(sampled_stacks) SECTION(stacks) \
 	SUBJECT(heap_use) SECTION(heap) \
 	SUBJECT(host) SUBJECT(host_phases) SECTION(host) SECTION(host_parts) SECTION(host_times) SECTION(host_phases) \

@@ -51,6 +51,8 @@ static const struct source sources[] = {
 	SOURCE(RANGE, range, PLACE_THREAD, 1, COLUMN(range, thread) | COLUMN(range, depth),
 	       COLUMN(range, site)),
 	SOURCE(OP, op, PLACE_THREAD, 1, COLUMN(op, thread) | COLUMN(op, depth), COLUMN(op, site)),
+	SOURCE(LIBRARY_CALL, library_call, PLACE_THREAD, 2, COLUMN(library_call, thread),
+	       COLUMN(library_call, name)),
 	SOURCE(API, api, PLACE_THREAD, 2, COLUMN(api, thread), COLUMN(api, name)),
 	SOURCE(OS_CALL, os_call, PLACE_THREAD, 2, COLUMN(os_call, thread), COLUMN(os_call, name)),
 	SOURCE(SPAN, span, PLACE_SPANS, 0, COLUMN(span, thread), COLUMN(span, name)),
@@ -94,6 +96,8 @@ static struct rows rows_of(const struct run *run, enum stack_kind kind)
 		return (struct rows){ THREAD_ROWS(range), .depth = run->range.depth };
 	case STACK_OP:
 		return (struct rows){ THREAD_ROWS(op), .depth = run->op.depth };
+	case STACK_LIBRARY_CALL:
+		return (struct rows){ THREAD_ROWS(library_call) };
 	case STACK_API:
 		return (struct rows){ THREAD_ROWS(api) };
 	case STACK_OS_CALL:

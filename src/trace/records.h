@@ -68,7 +68,9 @@
 	KIND(37, STACK, stack)                                                                     \
 	KIND(38, STACK_SAMPLE, stack_sample)                                                       \
 	KIND(39, HOST_SAMPLE, host_sample)                                                         \
-	KIND(40, HEAP_SAMPLE, heap_sample)
+	KIND(40, HEAP_SAMPLE, heap_sample)                                                         \
+	KIND(41, CALL_COUNT, call_count)                                                           \
+	KIND(42, LIBRARY_CALL, library_call)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -448,12 +450,31 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(8, unit, U32, STRING)                                                                    \
 	C(9, value, F64, FLOAT)                                                                    \
 	C(10, text, U32, STRING)
-/* A call into the operating system, as Nsight Systems records them. */
+/* A call into the operating system, as Nsight Systems and `run --calls` record them. bytes: that it has moved,
+ * if bytes_known. file: what its descriptor was, enum call_file. */
 #define RECORD_COLUMNS_os_call(C, L, B)                                                            \
 	C(1, name, U32, STRING)                                                                    \
 	C(2, start_ns, I64, START)                                                                 \
 	C(3, duration_ns, I64, DUR)                                                                \
-	C(4, thread, U32, PLAIN)
+	C(4, thread, U32, PLAIN)                                                                   \
+	C(5, bytes, U64, PLAIN)                                                                    \
+	C(6, bytes_known, U8, PLAIN)                                                               \
+	C(7, file, U8, PLAIN)
+/* FILE(id, NAME, word): what a descriptor stands for. */
+#define CALL_FILES(FILE)                                                                           \
+	FILE(0, NONE, "")                                                                          \
+	FILE(1, FILE, "file")                                                                      \
+	FILE(2, DIRECTORY, "directory")                                                            \
+	FILE(3, DEVICE, "device")                                                                  \
+	FILE(4, PIPE, "pipe")                                                                      \
+	FILE(5, SOCKET, "socket")                                                                  \
+	FILE(6, OTHER, "other") /* an event, a timer, a set of others */
+enum call_file {
+#define FILE(id, NAME, word) CALL_ON_##NAME = id,
+	CALL_FILES(FILE)
+#undef FILE
+		CALL_FILE_LIMIT /* one past the last known */
+};
 
 /* A stack of functions: the innermost, and the stack that has called it (0: none), whose id is lower. Ids
  * count from 1 in each shard. */
@@ -516,6 +537,36 @@ enum wait_cause {
 	C(7, held_ns, I64, PLAIN)
 #define HEAP_SAMPLE_TAKEN 0
 #define HEAP_SAMPLE_FREED 1
+
+/* Calls that have no row of their own, of all threads, since the row before of the same name and library: those
+ * shorter than the threshold, and those of threads that have no buffer. library 0: the operating system.
+ * Uncontended locks count without their time. */
+#define RECORD_COLUMNS_call_count(C, L, B)                                                         \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, name, U32, STRING)                                                                    \
+	C(3, library, U32, STRING)                                                                 \
+	C(4, calls, U64, PLAIN)                                                                    \
+	C(5, total_ns, U64, PLAIN)                                                                 \
+	C(6, bytes, U64, PLAIN)
+/* A call into a library that works on the device: "cublas", "cudnn" or "nccl". type: of its numbers. gemm_*,
+ * batch: of a matrix product, as the library counts them; 0: it is none. elements: of a collective, as its
+ * arguments count them; 0: none. peer: root or other side; -1: none. communicator: its address; 0: none. status:
+ * what it has returned, 0 is success, API_NOT_TOLD unknown. */
+#define RECORD_COLUMNS_library_call(C, L, B)                                                       \
+	C(1, name, U32, STRING)                                                                    \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, thread, U32, PLAIN)                                                                   \
+	C(5, library, U32, STRING)                                                                 \
+	C(6, type, U32, STRING)                                                                    \
+	C(7, gemm_m, U64, PLAIN)                                                                   \
+	C(8, gemm_n, U64, PLAIN)                                                                   \
+	C(9, gemm_k, U64, PLAIN)                                                                   \
+	C(10, batch, U64, PLAIN)                                                                   \
+	C(11, elements, U64, PLAIN)                                                                \
+	C(12, peer, I32, PLAIN)                                                                    \
+	C(13, communicator, U64, PLAIN)                                                            \
+	C(14, status, U32, PLAIN)
 
 enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,

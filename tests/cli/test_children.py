@@ -105,6 +105,14 @@ def a_child_that_uses_cuda_when_its_parent_does_not():
 
 
 @test
+def a_child_that_uses_cuda_when_its_parent_has_the_library():
+    r = run(PROGRAM, "pid", "fork", "pid", "cuda=8", "exit=6", options=["--calls", "osrt"])
+    equal(r.status, 6, r)
+    equal(pids(), set(map(int, r.out.split())))
+    equal(rows("kernel"), 8)
+
+
+@test
 def every_end_keeps_what_was_delivered():
     for word, status in (("exit=3", 3), ("_exit=4", 4), ("kill", -signal.SIGKILL),
                          ("segv", -signal.SIGSEGV)):

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOKENS = 4000
 BYTES_PER_TOKEN = 3  # fewer than any tokenizer has for English and short numbers
 RIGHT_SHARE = 0.95
-TABLES = ["kernels", "ops", "api", "stacks", "heap", "host", "host-parts", "host-times", "host-phases",
+TABLES = ["kernels", "ops", "api", "calls", "stacks", "heap", "host", "host-parts", "host-times", "host-phases",
           "transfers", "comm", "moe", "steps", "requests", "routing", "routing-steps",
           "routing-experts", "routing-pairs", "routing-k", "memory", "efficiency", "counters",
           "hardware"]

@@ -497,6 +497,8 @@ static void test_every_kind(void **state)
 			KIND(38, STACK_SAMPLE, stack_sample)
 			KIND(39, HOST_SAMPLE, host_sample)
 			KIND(40, HEAP_SAMPLE, heap_sample)
+			KIND(41, CALL_COUNT, call_count)
+			KIND(42, LIBRARY_CALL, library_call)
 #undef KIND
 		default:
 			fail_msg("%s is not tested", kind_desc(kind)->name);

@@ -202,6 +202,8 @@ static void test_every_kind(void **state)
 		"create table NVTX_EVENTS (start, end, eventType, text, globalTid, endGlobalTid,"
 		" textId, domainId, category, uint64Value, doubleValue);"
 		"create table OSRT_API (start, end, globalTid, nameId);"
+		"create table CUBLAS_EVENTS (start, end, eventClass, globalTid, nameId);"
+		"create table CUDNN_EVENTS (start, end, eventClass, globalTid, nameId);"
 		"create table GPU_METRICS (timestamp, typeId, metricId, value);"
 		"create table TARGET_INFO_GPU_METRICS (typeId, metricId, metricName);"
 		"insert into TARGET_INFO_GPU_METRICS values (513, 4, 'SMs Active [%]');"
@@ -247,6 +249,10 @@ static void test_every_kind(void **state)
 		(long long)GLOBAL(40, 41), (long long)GLOBAL(40, 43));
 	nsight_runf(&file, "insert into OSRT_API values (700, 750, %lld, 5)",
 		    (long long)GLOBAL(40, 42));
+	nsight_runf(&file, "insert into CUBLAS_EVENTS values (710, 730, 9, %lld, 5)",
+		    (long long)GLOBAL(40, 42));
+	nsight_runf(&file, "insert into CUDNN_EVENTS values (740, 790, 8, %lld, 6)",
+		    (long long)GLOBAL(40, 43));
 	nsight_run(&file, "insert into GPU_METRICS values (800, 513, 4, 87)");
 	nsight_runf(&file,
 		    "insert into CUDA_GPU_MEMORY_USAGE_EVENTS values (810, %1$lld, 2, 4096,"
@@ -324,6 +330,16 @@ static void test_every_kind(void **state)
 	assert_int_equal(run->os_call.n, 1);
 	assert_string_equal(run_string(run, run->os_call.name[0]), "read");
 	assert_int_equal(run->os_call.thread[0], 42);
+	assert_int_equal(run->library_call.n, 2);
+	for (int i = 0; i < 2; i++) {
+		const char *library = run_string(run, run->library_call.library[i]);
+		bool cublas = !strcmp(library, "cublas");
+
+		assert_string_equal(library, cublas ? "cublas" : "cudnn");
+		assert_int_equal(run->library_call.duration_ns[i], cublas ? 20 : 50);
+		assert_int_equal(run->library_call.thread[i], cublas ? 42 : 43);
+		assert_int_equal(run->library_call.status[i], API_NOT_TOLD);
+	}
 	assert_int_equal(run->sample.n, 1);
 	assert_string_equal(run_string(run, run->sample.metric[0]), "SMs Active [%]");
 	assert_int_equal(run->sample.device[0], 1);

@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/format.h"
 #include "base/text/nearest.h"
 #include "trace/rundir.h"
+
+#define THRESHOLD_MAX_NS INT64_C(1000000000)
 
 enum { SKIP_FIRST, WAIT, WARMUP, ACTIVE, REPEAT, N_PARTS };
 static const char *const part_names[N_PARTS] = { "skip_first", "wait", "warmup", "active",
@@ -128,6 +131,19 @@ int budget_parse(const char *text, double *ret_pct, struct err *err)
 			"off for a complete trace.",
 			text, BUDGET_MAX_PCT);
 	*ret_pct = pct;
+	return 0;
+}
+
+int threshold_parse(const char *text, uint64_t *ret_ns, struct err *err)
+{
+	struct given_moment given = { 0 };
+
+	if (!moment_parse(text, &given) || given.ns > THRESHOLD_MAX_NS)
+		return err_set(
+			err, -EINVAL,
+			"'--calls-longer-than' needs a time such as 10us or 1ms, up to 1s, not '%s'.",
+			text);
+	*ret_ns = (uint64_t)given.ns;
 	return 0;
 }
 

@@ -21,6 +21,9 @@ int budget_parse(const char *text, double *ret_pct, struct err *err);
 /* "128MB", "1GB" or a number of MB (of 2^20 bytes) into MB. */
 int allowance_parse(const char *text, uint64_t *ret_mb, struct err *err);
 
+/* "10us" into nanoseconds, from 0 to a second. */
+int threshold_parse(const char *text, uint64_t *ret_ns, struct err *err);
+
 /* A POSIX extended regular expression, and a list of ranks such as "0,2-3". */
 int kernel_check(const char *text, struct err *err);
 int ranks_check(const char *text, struct err *err);

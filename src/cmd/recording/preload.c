@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The library for allocations; see preload.h. Main thread.
+ * LD_PRELOAD of the program; see preload.h. Before it is started, one thread.
  */
 #include "cmd/recording/preload.h"
 
@@ -13,12 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/read_at.h"
+#include "base/text/nearest.h"
 #include "cmd/recording/installed.h"
 #include "cmd/recording/launch.h"
 
-#define LIBRARY "libmoescope-heap.so"
-#define SEPARATORS ": " /* in LD_PRELOAD; there is no way to quote them */
+#define VARIABLE "LD_PRELOAD"
+#define SEPARATORS ": " /* as the loader has them; there is no way to quote them */
+#define LIBRARY "libmoescope-"
 #define SEGMENTS_MOST 256
 #define DYNAMIC_MOST 4096
 
@@ -102,7 +105,7 @@ static bool read_file(struct program_file *file)
 			    elf.e_phoff);
 }
 
-static int check_file(const char *program, struct err *err)
+int preload_check(const char *program, struct err *err)
 {
 	struct program_file file = { .n = 0 };
 	const char *sanitizer = NULL;
@@ -132,62 +135,135 @@ static int check_file(const char *program, struct err *err)
 	return 0;
 }
 
-int preload_check(const char *program, struct err *err)
+/* ---- which */
+
+/* By their bits: the word of an option, and how the library is called. */
+static const struct {
+	const char *word, *library;
+} libraries[] = { { NULL, "heap" },
+		  { "osrt", "calls-osrt" },
+		  { "cublas", "calls-cublas" },
+		  { "cudnn", "calls-cudnn" },
+		  { "nccl", "calls-nccl" } };
+#define COUNT (sizeof(libraries) / sizeof(libraries[0]))
+
+static int find_word(const char *word, size_t length, unsigned int *calls, struct err *err)
 {
-	char *library = installed_library(LIBRARY);
-	bool can_be_named = library && !strpbrk(library, SEPARATORS);
+	char text[32];
+	struct nearest nearest;
+
+	snprintf(text, sizeof(text), "%.*s", (int)(length < 31 ? length : 31), word);
+	if (!strcmp(text, "all")) {
+		*calls |= PRELOAD_CALLS;
+		return 0;
+	}
+	nearest = nearest_to(text);
+	for (size_t i = 0; i < COUNT; i++) {
+		if (!libraries[i].word)
+			continue;
+		if (!strcmp(libraries[i].word, text)) {
+			*calls |= 1u << i;
+			return 0;
+		}
+		nearest_offer(&nearest, libraries[i].word);
+	}
+	if (nearest.best)
+		return err_set(err, -EINVAL, "'--calls' knows no '%s'; did you mean '%s'?", text,
+			       nearest.best);
+	return err_set(err, -EINVAL,
+		       "'--calls' takes a list of osrt, cublas, cudnn and nccl, or all, not '%s'.",
+		       text);
+}
+
+int preload_parse_calls(const char *list, unsigned int *ret_calls, struct err *err)
+{
+	unsigned int calls = 0;
 	int r = 0;
 
-	if (!library)
-		r = err_set(err, -ENOENT, LIBRARY " is not beside moescope; install it again.");
-	else if (!can_be_named)
-		r = err_set(
-			err, -ENOTSUP,
-			"'%s' has a space or a colon in its path, which LD_PRELOAD cannot have; "
-			"install moescope elsewhere.",
-			library);
-	free(library);
-	return r < 0 ? r : check_file(program, err);
-}
+	for (; r == 0; list++) {
+		size_t length = strcspn(list, ",");
 
-static bool is_library(const char *entry, size_t length)
-{
-	size_t name = strlen(LIBRARY);
-
-	return length >= name && strncmp(entry + length - name, LIBRARY, name) == 0 &&
-	       (length == name || entry[length - name - 1] == '/');
-}
-
-int preload_set(bool wanted)
-{
-	const char *given = getenv("LD_PRELOAD");
-	char *library = wanted ? installed_library(LIBRARY) : NULL;
-	char *value = calloc(1, (library ? strlen(library) : 0) + (given ? strlen(given) : 0) + 2);
-	bool had = false;
-	int r;
-
-	if (!value) {
-		free(library);
-		return -1;
+		r = find_word(list, length, &calls, err);
+		list += length;
+		if (!*list)
+			break;
 	}
-	if (library)
-		strcat(value, library); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
+	if (r == 0)
+		*ret_calls = calls;
+	return r;
+}
+
+/* ---- the variable */
+
+static int add_library(const char *name, struct buf *to, struct err *err)
+{
+	char file[64];
+	char *path;
+	int r = 0;
+
+	snprintf(file, sizeof(file), LIBRARY "%s.so", name);
+	path = installed_library(file);
+	if (!path)
+		r = err_set(err, -ENOENT, "%s is not beside moescope; install it again.", file);
+	else if (strpbrk(path, SEPARATORS))
+		r = err_set(err, -EINVAL,
+			    "'%s' has a space or a colon in its path, which " VARIABLE
+			    " cannot have; install moescope elsewhere.",
+			    path);
+	else
+		buf_printf(to, "%s%s", to->size ? ":" : "", path);
+	free(path);
+	return r;
+}
+
+/* What was there, without libraries of ours. True: there were some of these. */
+static bool take_given(const char *given, struct buf *to)
+{
+	bool ours = false;
+
 	while (given && *given) {
 		size_t length = strcspn(given, SEPARATORS);
+		const char *slash = memrchr(given, '/', length);
+		const char *base = slash ? slash + 1 : given;
 
-		if (length && is_library(given, length))
-			had = true;
+		if (length && strncmp(base, LIBRARY, strlen(LIBRARY)) == 0)
+			ours = true;
 		else if (length)
-			sprintf(value + strlen(value), "%s%.*s", *value ? ":" : "", (int)length,
-				given);
-		given += length + (given[length] != '\0');
+			buf_printf(to, "%s%.*s", to->size ? ":" : "", (int)length, given);
+		given += length;
+		given += strspn(given, SEPARATORS);
 	}
+	return ours;
+}
+
+static int set_variable(const struct buf *text)
+{
+	if (text->failed)
+		return -ENOMEM;
+	if (!text->size)
+		return unsetenv(VARIABLE) < 0 ? -errno : 0;
+	return setenv(VARIABLE, text->data, 1) < 0 ? -errno : 0;
+}
+
+int preload_set(unsigned int wanted, struct err *err)
+{
+	const char *given = getenv(VARIABLE);
+	struct buf text = { 0 };
+	int r = 0, set = 0;
+	bool ours;
+
+	for (size_t i = 0; r == 0 && i < COUNT; i++)
+		if (wanted >> i & 1)
+			r = add_library(libraries[i].library, &text, err);
+	if (r < 0) {
+		buf_release(&text);
+		text = (struct buf){ 0 };
+		wanted = 0;
+	}
+	ours = take_given(given, &text);
 	/* What others have there is left as it is. */
-	if (!library && !had)
-		r = 0;
-	else
-		r = *value ? setenv("LD_PRELOAD", value, 1) : unsetenv("LD_PRELOAD");
-	free(value);
-	free(library);
-	return r;
+	if (wanted || ours)
+		set = set_variable(&text);
+	buf_release(&text);
+	return set < 0 ? err_sys(err, set, "cannot set " VARIABLE) : r;
 }

@@ -235,11 +235,20 @@ static int set_auto(bool wanted)
 	return r;
 }
 
-static int set_heap(uint64_t bytes)
+/* The program comes first: without these libraries it runs as it would anyway. */
+static int set_preload(const struct record_plan *plan, bool on)
 {
-	int r = set_number("MOESCOPE_HEAP", bytes);
+	struct err err = { "" };
+	char text[24];
 
-	return r == 0 ? preload_set(bytes != 0) : r;
+	if (preload_set(on ? plan->preload : 0, &err) < 0)
+		say("nothing is loaded into the program: %s", err.message);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)plan->calls_ns);
+	if (set_or_unset("MOESCOPE_CALLS_NS", on && plan->preload & PRELOAD_CALLS ? text : NULL) <
+	    0)
+		return -1;
+	return set_number("MOESCOPE_HEAP",
+			  on && plan->preload & PRELOAD_HEAP ? plan->heap_bytes : 0);
 }
 
 /* What an outer run or the user left there must not reach the program: unset is as firm as set. */
@@ -257,7 +266,7 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_number("MOESCOPE_DEVICE_MB", on ? plan->device_mb : 0) < 0 ||
 	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||
-	    set_auto(on && plan->finds_steps) < 0 || set_heap(on ? plan->heap_bytes : 0) < 0 ||
+	    set_preload(plan, on) < 0 || set_auto(on && plan->finds_steps) < 0 ||
 	    (on && set_injection() < 0))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;

@@ -26,7 +26,9 @@ struct record_plan {
 	const char *kernel;	 /* expression that names of kernels match, or NULL: all */
 	const char *ranks;	 /* "0,2-3", or NULL: all */
 	bool finds_steps;	 /* of programs of PyTorch */
-	uint64_t heap_bytes;	 /* from sample to sample of allocations; 0: none */
+	unsigned int preload;	 /* libraries of ours for the program; see preload.h */
+	uint64_t heap_bytes;	 /* from sample to sample of allocations */
+	uint64_t calls_ns;	 /* OS calls that are shorter are counted only */
 };
 
 struct recording {

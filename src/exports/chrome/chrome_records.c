@@ -182,6 +182,8 @@ static const char *name_of(const struct trace *t, enum record_kind kind, size_t 
 		return run_string(t->run, t->run->mark.text[row]);
 	case RECORD_PAYLOAD:
 		return run_string(t->run, t->run->payload.name[row]);
+	case RECORD_LIBRARY_CALL:
+		return run_string(t->run, t->run->library_call.name[row]);
 	case RECORD_OS_CALL:
 		return run_string(t->run, t->run->os_call.name[row]);
 	default:

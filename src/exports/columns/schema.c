@@ -47,6 +47,8 @@ static const char *const table_names[RECORD_KIND_LIMIT] = {
 	[RECORD_STACK_SAMPLE] = "stack_samples",
 	[RECORD_HOST_SAMPLE] = "host_samples",
 	[RECORD_HEAP_SAMPLE] = "heap_samples",
+	[RECORD_CALL_COUNT] = "call_counts",
+	[RECORD_LIBRARY_CALL] = "library_calls",
 };
 
 /* Columns that SQL would take for words of its own, and those that two dictionaries have. */
@@ -68,6 +70,15 @@ static const struct {
 	{ RECORD_STEP, "tokens", ABSENT_UNLESS, "tokens_known" },
 	{ RECORD_COLLECTIVE, "sequence", ABSENT_UNLESS, "sequence_known" },
 	{ RECORD_API, "status", ABSENT_MOST, NULL },
+	{ RECORD_OS_CALL, "bytes", ABSENT_UNLESS, "bytes_known" },
+	{ RECORD_LIBRARY_CALL, "gemm_m", ABSENT_ZERO, NULL },
+	{ RECORD_LIBRARY_CALL, "gemm_n", ABSENT_ZERO, NULL },
+	{ RECORD_LIBRARY_CALL, "gemm_k", ABSENT_ZERO, NULL },
+	{ RECORD_LIBRARY_CALL, "batch", ABSENT_ZERO, NULL },
+	{ RECORD_LIBRARY_CALL, "elements", ABSENT_ZERO, NULL },
+	{ RECORD_LIBRARY_CALL, "communicator", ABSENT_ZERO, NULL },
+	{ RECORD_LIBRARY_CALL, "status", ABSENT_MOST, NULL },
+	{ RECORD_LIBRARY_CALL, "peer", ABSENT_NEGATIVE, NULL },
 	{ RECORD_COPY, "bytes", ABSENT_MOST, NULL },
 	{ RECORD_SET, "bytes", ABSENT_MOST, NULL },
 	{ RECORD_COPY, "asynchronous", ABSENT_MOST, NULL },

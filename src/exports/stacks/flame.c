@@ -236,8 +236,8 @@ static int print_flame(struct flame *f, FILE *out)
 struct run_want export_flame_want(bool device)
 {
 	struct run_want want = { .kinds = WANT(FRAME) | WANT(RANGE) | WANT(OP) | WANT(API) |
-					  WANT(OS_CALL) | WANT(THREAD) | WANT(STACK) |
-					  WANT(STACK_SAMPLE) };
+					  WANT(OS_CALL) | WANT(LIBRARY_CALL) | WANT(THREAD) |
+					  WANT(STACK) | WANT(STACK_SAMPLE) };
 
 	if (device)
 		want.kinds |= WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(GRAPH_NODE);

@@ -22,6 +22,8 @@ uint32_t stack_name(const struct run *run, const struct stack_ref *ref)
 		return run_site(run, run->op.site[ref->row]).name;
 	case STACK_API:
 		return run->api.name[ref->row];
+	case STACK_LIBRARY_CALL:
+		return run->library_call.name[ref->row];
 	case STACK_OS_CALL:
 		return run->os_call.name[ref->row];
 	case STACK_MARK:
@@ -93,7 +95,8 @@ static const char *thread_name(const struct run *run, const struct stack_track *
 {
 	const struct table_thread *thread = &run->thread;
 
-	for (size_t i = 0; i < thread->n; i++)
+	/* Of several names the last one counts. */
+	for (size_t i = thread->n; i-- > 0;)
 		if (thread->shard[i] == track->shard && thread->thread[i] == track->id)
 			return run_string(run, thread->name[i]);
 	return "";

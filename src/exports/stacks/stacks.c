@@ -54,6 +54,8 @@ static int fill_sources(struct stacks *s)
 	sources[STACK_FRAME] = (struct stack_source){ THINGS(frame), .id = run->frame.thread };
 	sources[STACK_RANGE] = (struct stack_source){ THINGS(range), .id = run->range.thread };
 	sources[STACK_OP] = (struct stack_source){ THINGS(op), .id = run->op.thread };
+	sources[STACK_LIBRARY_CALL] = (struct stack_source){ THINGS(library_call),
+							     .id = run->library_call.thread };
 	sources[STACK_API] = (struct stack_source){ THINGS(api), .id = run->api.thread };
 	sources[STACK_OS_CALL] = (struct stack_source){ THINGS(os_call),
 							.id = run->os_call.thread };

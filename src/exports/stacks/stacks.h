@@ -21,6 +21,7 @@
 	KIND(FRAME, frame, THREAD, false)                                                          \
 	KIND(RANGE, range, THREAD, false)                                                          \
 	KIND(OP, op, THREAD, false)                                                                \
+	KIND(LIBRARY_CALL, library_call, THREAD, false)                                            \
 	KIND(API, api, THREAD, false)                                                              \
 	KIND(OS_CALL, os_call, THREAD, false)                                                      \
 	KIND(MARK, mark, THREAD, true)                                                             \

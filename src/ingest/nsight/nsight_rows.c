@@ -278,6 +278,34 @@ static int os_row(void *context, int64_t rowid, const struct scan_value *v)
 	return part_add(seat->part, RECORD_OS_CALL, &row);
 }
 
+/* The columns are those of the operating system's. Sizes are not in the file. */
+static int library_row(struct ns_worker *worker, int64_t rowid, const struct scan_value *v,
+		       const char *library)
+{
+	struct ns_seat *seat;
+	struct row_library_call row = { .peer = -1, .status = API_NOT_TOLD };
+	int64_t id;
+	int r = begin_row(worker, rowid, v, &seat, &row.start_ns, &row.duration_ns);
+
+	if (r <= 0)
+		return r;
+	if (ns_int(&v[3], &id))
+		row.name = ns_name(worker, seat, id, NS_PLAIN);
+	row.thread = ns_thread(&v[2]);
+	row.library = part_text(seat->part, library);
+	return part_add(seat->part, RECORD_LIBRARY_CALL, &row);
+}
+
+static int cublas_row(void *context, int64_t rowid, const struct scan_value *v)
+{
+	return library_row(context, rowid, v, "cublas");
+}
+
+static int cudnn_row(void *context, int64_t rowid, const struct scan_value *v)
+{
+	return library_row(context, rowid, v, "cudnn");
+}
+
 static const char *const memory_columns[] = {
 	"start",   "globalPid",		  "deviceId",	   "address", "bytes",
 	"memKind", "memoryOperationType", "correlationId",
@@ -375,6 +403,8 @@ const struct ns_table ns_tables[] = {
 		  BIT(RECORD_STEP),
 	  "start", ns_nvtx_columns, NS_NVTX_COLUMNS, ns_nvtx_row },
 	{ "OSRT_API", BIT(RECORD_OS_CALL), "start", COLUMNS(os_columns), os_row },
+	{ "CUBLAS_EVENTS", BIT(RECORD_LIBRARY_CALL), "start", COLUMNS(os_columns), cublas_row },
+	{ "CUDNN_EVENTS", BIT(RECORD_LIBRARY_CALL), "start", COLUMNS(os_columns), cudnn_row },
 	{ "GPU_METRICS", BIT(RECORD_SAMPLE), "timestamp", COLUMNS(metric_columns), metric_row },
 	{ "CUDA_GPU_MEMORY_USAGE_EVENTS", BIT(RECORD_DEVICE_MEMORY), "start",
 	  COLUMNS(memory_columns), memory_row },

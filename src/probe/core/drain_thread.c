@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "probe/core/calls.h"
 #include "probe/core/device_rows.h"
 #include "probe/core/probe.h"
 #include "trace/bus_guard.h"
@@ -241,6 +242,8 @@ static int flush(struct recorder *recorder, bool last)
 		r = drain_collect(recorder->rings, &recorder->map, &recorder->done, encoder,
 				  &result);
 	}
+	if (r == 0)
+		r = calls_append(&recorder->map, encoder, last);
 	rows = encoder->rows;
 	if (r == 0 && last) {
 		r = drain_unfinished(recorder->rings, &recorder->map, clock_ticks(), encoder);
@@ -254,6 +257,7 @@ static int flush(struct recorder *recorder, bool last)
 	if (r == 0) {
 		recorder->done = result.to;
 		recorder->damaged += result.damaged;
+		calls_told();
 		atomic_fetch_add(&recorder->writer->header.live.unfinished, unfinished);
 		drain_release(recorder->rings, &recorder->done);
 		signal_space();

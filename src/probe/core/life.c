@@ -24,6 +24,7 @@
 
 struct probe_page probe_page;
 __thread bool thread_busy;
+__thread bool thread_apart;
 _Atomic uint64_t probe_dropped_in_signal;
 /* Avoids the loader's lock, which whoever starts our threads may hold. */
 #define EARLY __attribute__((tls_model("initial-exec")))
@@ -216,6 +217,11 @@ void probe_control_end(void)
 	thread_controls = false;
 }
 
+bool probe_in_control(void)
+{
+	return thread_controls;
+}
+
 /* ---- our own threads */
 
 #define LOOK_NS INT64_C(200000000)
@@ -233,20 +239,23 @@ static struct {
 int life_thread_create(pthread_t *ret_thread, void *(*function)(void *), void *arg)
 {
 	sigset_t all, before;
+	bool apart = thread_apart;
 	int r;
 
+	thread_apart = true;
 	/* The program's signals are for the program's threads; a ring's SIGBUS is for the guard. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = -pthread_create(ret_thread, NULL, function, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	thread_apart = apart;
 	return r;
 }
 
 void life_thread_begins(const char *name)
 {
-	thread_is_ours = true;
+	thread_is_ours = thread_apart = true;
 	pthread_setname_np(pthread_self(), name);
 	clock_counter_switch(true); /* a thread inherits this from its creator */
 	atomic_fetch_add(&own_threads, 1);

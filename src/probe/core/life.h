@@ -50,6 +50,10 @@ bool life_in_doubt(void);
 extern __thread bool thread_busy __attribute__((tls_model("initial-exec")));
 extern _Atomic uint64_t probe_dropped_in_signal;
 
+/* This thread is ours, or is about to start one of ours, or has given its ring back: its calls into libraries are not
+ * the program's (calls.h). */
+extern __thread bool thread_apart __attribute__((tls_model("initial-exec")));
+
 /* Takes a probe lock for one section; false: rejected. */
 bool probe_lock(pthread_mutex_t *lock);
 void probe_unlock(pthread_mutex_t *lock);
@@ -58,6 +62,7 @@ void probe_unlock(pthread_mutex_t *lock);
  * not be interrupted by another one on this thread. False: rejected. */
 bool probe_control_begin(void);
 void probe_control_end(void);
+bool probe_in_control(void);
 
 /* Calls of children that record nothing are counted in a page shared with the session they were
  * forked from. */

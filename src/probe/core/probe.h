@@ -81,6 +81,9 @@ static inline void probe_give(void)
 	thread_busy = false;
 }
 
+/* Records the name of the calling thread; of several the last one counts. */
+void probe_announce_thread(uint32_t thread);
+
 /* A structure from the program, of any version of moescope.h: copies the fields we know, zeroes the
  * rest. False: none, or without its size. */
 static inline bool probe_given(void *to, size_t size, const void *from)
@@ -155,6 +158,9 @@ void steps_set_overhead_check(uint32_t pairs);
 /* session.c: in a child, forgets its parent's session. Frees nothing: another thread may have been
  * inside malloc. */
 void session_forget(void);
+/* A child that uses a device has a session of its own, as if the library had been loaded only now: its parent had it
+ * for other reasons (run --calls). */
+void session_begin_in_child(void);
 /* The state of a session's files. */
 enum recorder_files {
 	FILES_WHOLE,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/version.h"
+#include "probe/core/calls.h"
 #include "probe/core/device_rows.h"
 #include "probe/core/floors.h"
 #include "probe/core/labels.h"
@@ -31,6 +32,7 @@ static _Atomic(const char *) told_shard;
 static bool own_run_dir; /* created here, so run.json is ours to finish */
 static int64_t started_ns;
 static uint32_t sessions;
+static bool lost_by_fork; /* the session: this is a child */
 static pthread_key_t thread_key;
 static __thread uint32_t refused_session; /* in which this thread could not get a ring */
 struct wake probe_drain_wake;
@@ -39,6 +41,7 @@ static void thread_ends(void *arg)
 {
 	struct ring *ring = arg;
 
+	thread_apart = true; /* what other destructors call would only make another ring */
 	life_check();
 	if (!thread_ring)
 		return; /* the ring belongs to the parent process */
@@ -55,7 +58,7 @@ static void thread_ends(void *arg)
 	probe_unlock(&session_lock);
 }
 
-static void announce_thread(uint32_t thread)
+void probe_announce_thread(uint32_t thread)
 {
 	struct row_thread row = { .thread = thread };
 	char name[32] = "";
@@ -123,7 +126,7 @@ static struct ring *attach_ring(uint32_t bytes)
 	if (ring) {
 		if (bytes) /* not a thread of the program */
 			probe_wait_for_place(ring);
-		announce_thread(thread);
+		probe_announce_thread(thread);
 		ring = thread_ring; /* a different one if a new session has started meanwhile */
 	}
 	errno = saved;
@@ -273,6 +276,7 @@ int session_open(struct recorder *made)
 	if (r < 0)
 		return r;
 	tick_map_init(&made->map);
+	calls_open(&made->map);
 	encoder_init(&made->encoder, 1, 1, 0);
 	r = open_files(made);
 	if (r == 0) {
@@ -564,6 +568,7 @@ void session_forget(void)
 	steps_forget();
 	life_guard_forget();
 	if (recorder) {
+		lost_by_fork = true;
 		rings_forget(recorder->rings);
 		shard_forget(recorder->writer);
 		bus_guard_restore();
@@ -603,16 +608,13 @@ static enum moescope_level environment_level(void)
 	return MOESCOPE_TRACE;
 }
 
-__attribute__((constructor)) static void library_begins(void)
+/* What the library does when it is loaded under `moescope run`. */
+static void start_by_environment(void)
 {
 	const char *run = getenv("MOESCOPE_RUN"), *schedule = getenv("MOESCOPE_SCHEDULE");
 	struct moescope_options options = { .struct_size = sizeof(options) };
 	struct moescope_schedule parsed;
 
-	clock_init();
-	life_begin();
-	pthread_key_create(&thread_key, thread_ends);
-	pthread_atfork(before_fork, parent_forked, child_forked);
 	if (!run || !*run)
 		return;
 	if (schedule && schedule_parse(schedule, &parsed) == 0)
@@ -622,6 +624,22 @@ __attribute__((constructor)) static void library_begins(void)
 	options.ring_bytes = environment_ring_bytes();
 	/* Not moescope_start_with: the driver may be loading us right now, and will call again. */
 	start(NULL, &options, false);
+}
+
+void session_begin_in_child(void)
+{
+	if (lost_by_fork && !atomic_load(&probe_session))
+		start_by_environment();
+	lost_by_fork = false;
+}
+
+__attribute__((constructor)) static void library_begins(void)
+{
+	clock_init();
+	life_begin();
+	pthread_key_create(&thread_key, thread_ends);
+	pthread_atfork(before_fork, parent_forked, child_forked);
+	start_by_environment();
 }
 
 __attribute__((destructor)) static void library_ends(void)

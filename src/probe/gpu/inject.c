@@ -4,8 +4,8 @@
  * name this library, and these functions are called at the first CUDA or NVTX call of the process.
  */
 #include "moescope.h"
+#include "probe/core/probe.h"
 #include "probe/gpu/gpu.h"
-#include "probe/core/life.h"
 #include "probe/gpu/nvtx/nvtx.h"
 
 MOESCOPE_API int InitializeInjection(void);
@@ -14,6 +14,7 @@ MOESCOPE_API int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
 int InitializeInjection(void)
 {
 	if (probe_control_begin()) {
+		session_begin_in_child();
 		gpu_start();
 		probe_control_end();
 	}

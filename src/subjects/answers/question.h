@@ -16,7 +16,7 @@ struct peaks_file;
 
 struct question {
 	struct selection sel;
-	bool by_shape, by_stack; /* operations; by_stack: sampled stacks, too */
+	bool by_shape, by_stack; /* operations; by_shape: calls, by_stack: sampled stacks, too */
 	bool by_thread, by_wait; /* sampled stacks */
 	bool by_step;		 /* hardware counters */
 	bool by_function;	 /* host memory */
