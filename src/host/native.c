@@ -409,6 +409,7 @@ int native_open(struct native **ret, pid_t pid, unsigned int hz, char *why, size
 		return r;
 	}
 	snprintf(why, size, "%s", "");
+	n->leaves = n->leaves && !missed;
 	if (missed)
 		snprintf(
 			why, size,

@@ -45,7 +45,7 @@ void native_drain(struct native *n, native_fn *fn, void *arg);
 /* Only what came from this CPU. */
 void native_drain_cpu(struct native *n, int cpu, native_fn *fn, void *arg);
 
-/* Whether there are samples of threads that leave their CPU: users without CAP_PERFMON get none where
+/* Whether there are samples of all threads that leave their CPU: users without CAP_PERFMON get none where
  * kernel.perf_event_paranoid is above 1. */
 bool native_has_leaves(const struct native *n);
 

@@ -46,6 +46,9 @@ void peer_thread_name(pid_t pid, pid_t thread, char *out, size_t size);
 /* The kernel's function that it sleeps in, likewise; empty or "0" where that is not told. */
 void peer_thread_place(pid_t pid, pid_t thread, char *out, size_t size);
 
+/* The number that the machine gave to a thread or process last; -1: unknown. While it is the same none has begun. */
+int64_t peer_last_number(void);
+
 /* The threads of a process, and the processes that it has started. Returns how many there are, at most
  * `most` of which are in `ids`, or -errno. */
 int peer_threads(pid_t pid, pid_t *ids, size_t most);

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "host/symbols.h"
 
 #define PLACES_MOST 65536 /* then it begins again: libraries come and go */
+#define UNKNOWN_NS INT64_C(1000000000)
 
 void places_open(struct places *p, pid_t pid)
 {
@@ -28,17 +30,26 @@ struct join_native places_find(struct places *p, struct stack_tree *tree, uint64
 {
 	uint32_t hash = hash_word(ip), found;
 	struct hash_walk walk = hash_map_walk(&p->by_ip, hash);
-	struct place new = { .ip = ip };
+	struct place new = { .ip = ip }, *place = NULL;
 	const char *label = "[unknown]";
 
 	while ((found = hash_map_next(&p->by_ip, &walk)))
-		if (p->known[found - 1].ip == ip)
-			return p->known[found - 1].function;
+		if (p->known[found - 1].ip == ip) {
+			if (!p->known[found - 1].until_ns ||
+			    p->known[found - 1].until_ns > clock_monotonic_ns())
+				return p->known[found - 1].function;
+			place = &p->known[found - 1];
+		}
 	if (p->symbols)
 		label = symbols_name(p->symbols, ip);
 	new.function = (struct join_native){ stack_tree_name(tree, label), join_kind_of(label) };
-	if (label[0] == '[') /* its map may come */
+	/* Chains without frame pointers have many addresses that are none; yet a map may come. */
+	if (label[0] == '[')
+		new.until_ns = clock_monotonic_ns() + UNKNOWN_NS;
+	if (place) {
+		*place = new;
 		return new.function;
+	}
 	if (p->n == PLACES_MOST) {
 		hash_map_release(&p->by_ip);
 		p->n = 0;

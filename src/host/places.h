@@ -13,12 +13,15 @@
 #include "host/join.h"
 #include "host/stack_tree.h"
 
+struct place {
+	uint64_t ip;
+	struct join_native function;
+	int64_t until_ns; /* ask again then; 0: never */
+};
+
 struct places {
 	struct symbols *symbols; /* NULL: no memory */
-	struct place {
-		uint64_t ip;
-		struct join_native function;
-	} * known;
+	struct place *known;
 	size_t n, capacity;
 	struct hash_map by_ip;
 };

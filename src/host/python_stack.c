@@ -95,6 +95,8 @@ struct python {
 	int minor;
 	struct layout at;
 	uint64_t runtime, code_type;
+	/* When its threads were listed; interpreter 0: there were several. */
+	uint64_t interpreter, first_thread;
 	int64_t now_ns; /* of the stack that is being read */
 	struct code *codes;
 	size_t n_codes, codes_capacity;
@@ -248,6 +250,12 @@ static uint64_t find_gil(const struct python *p, uint64_t interpreter)
 	return at;
 }
 
+/* What tells the states of threads apart: the kernel's number or the C library's. */
+static uint16_t word_in_state(const struct python *p)
+{
+	return p->at.native_id ? p->at.native_id : p->at.thread_id;
+}
+
 int python_threads(struct python *p, struct python_thread *threads, size_t most)
 {
 	uint64_t interpreter, state, id, gil;
@@ -255,30 +263,48 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 
 	if (!read_word(p, p->runtime + p->at.interpreters, &interpreter))
 		return -ESRCH;
-	while (interpreter && n < THREADS_MOST) {
+	p->interpreter = interpreter;
+	for (bool first = true; interpreter && n < THREADS_MOST; first = false) {
 		if (!read_word(p, interpreter + p->at.first_thread, &state))
 			return n;
+		if (first)
+			p->first_thread = state;
+		else
+			p->interpreter = 0;
 		gil = find_gil(p, interpreter);
 		for (; state && n < THREADS_MOST; n++) {
-			uint16_t of = p->at.native_id ? p->at.native_id : p->at.thread_id;
 			uint64_t next;
-			const struct peer_part parts[] = {
-				{ state + of, &id, 8 }, { state + p->at.next_thread, &next, 8 }
-			};
+			const struct peer_part parts[] = { { state + word_in_state(p), &id, 8 },
+							   { state + p->at.next_thread, &next,
+							     8 } };
 
 			if (!peer_read_parts(p->pid, parts, 2))
 				return n;
 			if ((size_t)n < most)
-				threads[n] = (struct python_thread){ p->at.native_id
-									     ? (pid_t)id
-									     : native_thread(p, id),
-								     state, gil };
+				threads[n] = (struct python_thread){
+					.id = p->at.native_id ? (pid_t)id : native_thread(p, id),
+					.state = state,
+					.word = id,
+					.gil = gil
+				};
 			state = next;
 		}
 		if (!read_word(p, interpreter + p->at.next_interpreter, &interpreter))
 			return n;
 	}
 	return n;
+}
+
+bool python_has_new_threads(const struct python *p)
+{
+	uint64_t interpreter, state;
+	const struct peer_part parts[] = {
+		{ p->runtime + p->at.interpreters, &interpreter, 8 },
+		{ p->interpreter + p->at.first_thread, &state, 8 },
+	};
+
+	return !p->interpreter || !peer_read_parts(p->pid, parts, 2) ||
+	       interpreter != p->interpreter || state != p->first_thread;
 }
 
 /* UTF-8 of a string object, cut to fit; false: it is none. */
@@ -435,18 +461,22 @@ struct block {
 	char copies[2][BLOCK_BYTES];
 };
 
-/* What a thread's innermost frame is found by, as it was a moment ago. */
-struct place {
-	uint64_t frame, c_frame, chunk;
-};
-
-static bool innermost(const struct python *p, uint64_t state, struct place *place)
+static int innermost(const struct python *p, const struct python_thread *t,
+		     struct python_place *place)
 {
-	if (!read_word(p, state + p->at.frame, &place->frame))
-		return false;
+	uint64_t word;
+	const struct peer_part parts[] = { { t->state + p->at.frame, &place->frame, 8 },
+					   { t->state + word_in_state(p), &word, 8 } };
+
+	if (!peer_read_parts(p->pid, parts, 2))
+		return -ESRCH;
+	if (word != t->word)
+		return -ESTALE;
 	place->c_frame = place->frame;
-	return p->at.frame_in_c_frame < 0 || !place->frame ||
-	       read_word(p, place->c_frame + (uint64_t)p->at.frame_in_c_frame, &place->frame);
+	if (p->at.frame_in_c_frame >= 0 && place->frame &&
+	    !read_word(p, place->c_frame + (uint64_t)p->at.frame_in_c_frame, &place->frame))
+		return -ESRCH;
+	return 0;
 }
 
 static bool in_block(const struct block *block, uint64_t at)
@@ -476,7 +506,7 @@ static bool read_frame(const struct python *p, const struct block *block, struct
 
 /* Only where there is memory for certain: from the chunk on, up to the end of the page. A frame of a generator is
  * in no chunk. */
-static void place_block(struct block *block, const struct place *place)
+static void place_block(struct block *block, const struct python_place *place)
 {
 	uint64_t near = place->frame;
 	uint64_t from = near - place->chunk < CHUNK_MOST ? place->chunk
@@ -489,12 +519,12 @@ static void place_block(struct block *block, const struct place *place)
 
 /* A block around the innermost frame in one call, which takes a microsecond or two: in most programs no
  * function begins or ends meanwhile. True: the frame is the same before and after, and in the block. */
-static bool read_block(const struct python *p, uint64_t state, struct place *place,
-		       struct block *block)
+static bool read_block(const struct python *p, const struct python_thread *t,
+		       struct python_place *place, struct block *block)
 {
-	uint64_t slot[2], in_c_frame[2] = { 0, 0 }, before = place->c_frame;
+	uint64_t state = t->state, word, slot[2], in_c_frame[2] = { 0, 0 }, before = place->c_frame;
 	bool indirect = p->at.frame_in_c_frame >= 0;
-	struct peer_part parts[7];
+	struct peer_part parts[8];
 	size_t n = 0;
 
 	place_block(block, place);
@@ -508,13 +538,14 @@ static bool read_block(const struct python *p, uint64_t state, struct place *pla
 	}
 	parts[n++] = (struct peer_part){ state + p->at.frame, &slot[1], 8 };
 	parts[n++] = (struct peer_part){ state + p->at.chunk, &place->chunk, 8 };
+	parts[n++] = (struct peer_part){ state + word_in_state(p), &word, 8 };
 	if (!peer_read_parts(p->pid, parts, n)) {
 		block->bytes = 0;
 		return false;
 	}
 	place->c_frame = indirect ? slot[1] : 0;
 	place->frame = indirect ? in_c_frame[1] : slot[1];
-	return slot[0] == slot[1] && in_c_frame[0] == in_c_frame[1] &&
+	return word == t->word && slot[0] == slot[1] && in_c_frame[0] == in_c_frame[1] &&
 	       (!indirect || slot[0] == before) && in_block(block, place->frame);
 }
 
@@ -563,8 +594,9 @@ static size_t count_changed(const struct python *p, const struct block *block,
 }
 
 /* One try. True: nothing has changed while it was read; otherwise *ret_changed of the innermost have. */
-static bool read_stack(const struct python *p, uint64_t state, struct place *place,
-		       struct frame *frames, size_t *ret_n, size_t *ret_changed)
+static bool read_stack(const struct python *p, const struct python_thread *t,
+		       struct python_place *place, struct frame *frames, size_t *ret_n,
+		       size_t *ret_changed)
 {
 	struct block block;
 	uint64_t now;
@@ -572,11 +604,15 @@ static bool read_stack(const struct python *p, uint64_t state, struct place *pla
 
 	block.bytes = 0;
 	*ret_n = *ret_changed = 0;
-	if (p->at.chunk)
-		whole = read_block(p, state, place, &block);
+	/* The place may be that of the last look: a second block costs less than frame after frame. */
+	for (int i = 0; i < 2 && p->at.chunk && !whole; i++) {
+		if (i && (innermost(p, t, place) < 0 || !place->frame))
+			return false;
+		whole = read_block(p, t, place, &block);
+	}
 	if (!whole) {
 		block.bytes = 0;
-		if (!innermost(p, state, place))
+		if (innermost(p, t, place) < 0)
 			return false;
 	}
 	if (!walk(p, place->frame, &block, frames, ret_n))
@@ -586,7 +622,7 @@ static bool read_stack(const struct python *p, uint64_t state, struct place *pla
 	/* Frames outside the block are outer ones: they last longer than those inside. */
 	now = place->frame;
 	if (same && !whole)
-		same = innermost(p, state, place) && place->frame == now;
+		same = innermost(p, t, place) == 0 && place->frame == now;
 	*ret_changed += !same && !*ret_changed && *ret_n;
 	return same;
 }
@@ -660,13 +696,13 @@ static bool name_frames(struct python *p, const struct frame *frames, size_t n,
 	return true;
 }
 
-int python_stack(struct python *p, uint64_t state, struct python_function *functions, size_t most,
-		 size_t *ret_n)
+int python_stack(struct python *p, struct python_thread *thread, struct python_function *functions,
+		 size_t most, size_t *ret_n)
 {
 	const struct timespec moment = { .tv_nsec = 20000 };
 	struct frame frames[STACK_MOST];
 	size_t n = 0, changed = 0;
-	struct place place = { 0 };
+	struct python_place *place = &thread->place;
 	bool same = false;
 
 	*ret_n = 0;
@@ -675,11 +711,15 @@ int python_stack(struct python *p, uint64_t state, struct python_function *funct
 		/* It may be waiting for the processor that this runs on, in the middle of a call. */
 		if (i && i % TRIES_AT_ONCE == 0)
 			nanosleep(&moment, NULL);
-		if (!place.frame && !innermost(p, state, &place))
-			return -ESRCH;
-		if (!place.frame)
+		if (i || !place->frame) {
+			int r = innermost(p, thread, place);
+
+			if (r < 0)
+				return r;
+		}
+		if (!place->frame)
 			return 0;
-		same = read_stack(p, state, &place, frames, &n, &changed) &&
+		same = read_stack(p, thread, place, frames, &n, &changed) &&
 		       name_frames(p, frames, n, functions, most, ret_n);
 	}
 	/* What had not changed in the last try. */

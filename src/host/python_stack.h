@@ -23,13 +23,22 @@ int python_minor(const struct python *python);
 
 struct python_thread {
 	pid_t id;
-	uint64_t state; /* for python_stack */
+	uint64_t state; /* 0: it runs none */
+	uint64_t word;	/* in the state, its alone: says whether it still is that thread's */
 	uint64_t gil;	/* where the global lock of its interpreter is; 0: unknown */
+	/* Where its innermost frame was, to begin with the next time. */
+	struct python_place {
+		uint64_t frame, c_frame, chunk;
+	} place;
 };
 /* A thread that waits for the lock waits for a word of these. */
 #define PYTHON_GIL_BYTES 224
-/* Those that run Python, or -errno. Returns how many there are, at most `most` of which are filled in. */
+/* Those that run Python, or -errno. Returns how many there are, at most `most` of which are filled in, without
+ * a place. */
 int python_threads(struct python *python, struct python_thread *threads, size_t most);
+/* Whether one may have come since they were listed: new ones are first in the interpreter's list. Those that have
+ * gone are -ESTALE to python_stack. */
+bool python_has_new_threads(const struct python *python);
 
 struct python_function {
 	uint32_t name; /* for python_name */
@@ -38,9 +47,10 @@ struct python_function {
 
 /* The functions on its stack, innermost first. Returns how many; a stack
  * deeper than `most` lacks its outermost. -EAGAIN: it changed too fast for its innermost functions to be
- * read; *ret_n are what is certain. -errno: the thread, or the process, has gone. */
-int python_stack(struct python *python, uint64_t state, struct python_function *functions,
-		 size_t most, size_t *ret_n);
+ * read; *ret_n are what is certain. -ESTALE: the state is not that thread's any more. -errno: the thread, or the
+ * process, has gone. */
+int python_stack(struct python *python, struct python_thread *thread,
+		 struct python_function *functions, size_t most, size_t *ret_n);
 /* "train (loop.py:12)", by the line at which the function begins. */
 const char *python_name(const struct python *python, uint32_t name);
 

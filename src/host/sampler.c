@@ -19,6 +19,7 @@
 #include "base/wake.h"
 #include "host/join.h"
 #include "host/native.h"
+#include "host/pace.h"
 #include "host/peer.h"
 #include "host/places.h"
 #include "host/python_stack.h"
@@ -34,13 +35,18 @@
 #define THREADS_MOST 4096
 #define PROCESSES_MOST 256 /* at a time */
 #define SHARDS_MOST 1024   /* in all: a build starts thousands of short processes */
+#define PATH_MOST 256
 #define SECOND INT64_C(1000000000)
+#define MS (SECOND / 1000)
 #define LOOK_AGAIN_NS (SECOND / 10) /* for new threads and processes, and for Python in them */
+#define SEARCHES 8		    /* for Python: after so much of the program's time again, */
+#define SEARCH_MOST_NS (5 * SECOND) /* at least so often */
+#define SEARCH_THREAD_NS (10 * MS)  /* for children of a thread: not more often, on average */
 #define WRITE_NS SECOND
-#define JOIN_NS SECOND	 /* samples of a thread that does not run become one, up to this */
-#define BUDGET_SHARE 100 /* of a processor: one of so many parts */
-#define LITTLE 100	 /* one of so many parts: not worth telling apart */
-#define WHY_LOOKS 10	 /* for so many a cause is near enough */
+#define JOIN_NS SECOND /* samples of a thread that does not run become one, up to this */
+#define LITTLE 100     /* one of so many parts: not worth telling apart */
+#define SKIPS_MOST 15  /* looks in a row at a thread that waits */
+#define WHY_LOOKS 10   /* for so many a cause is near enough */
 
 /* The last stack that the kernel took of a thread; its addresses are named when somebody asks. */
 struct chain {
@@ -57,12 +63,15 @@ struct thread {
 	int times_fd, cpu_fd, call_fd; /* below 0: not to be had */
 	bool seen;
 	bool waits;	      /* it has not run since the row below began */
+	unsigned int idle;    /* looks since it ran */
+	unsigned int skipped; /* of them, since the last one that was made */
+	int64_t skipped_ns;
 	enum wait_cause why;  /* when it was last seen to wait; WAIT_ENDED: never yet */
 	unsigned int why_age; /* looks since */
 	uint64_t waits_at;    /* the instruction, then */
 	struct peer_times times;
 	int64_t looked_ns;
-	uint64_t python, gil;	     /* 0: it runs none */
+	struct python_thread python;
 	struct chain *chain;	     /* NULL: none yet */
 	struct row_stack_sample row; /* stack 0: none */
 };
@@ -74,7 +83,11 @@ struct process {
 	struct python *python;
 	struct waits *waiting; /* NULL: no memory */
 	bool told_why;
-	struct thread *threads; /* by id */
+	char program[PATH_MOST]; /* what its threads run, as the kernel says */
+	int64_t program_ns,
+		python_sought_ns; /* since when, and when Python was last looked for in it */
+	struct thread *threads;	  /* by id */
+	bool has_new_threads;	  /* since those of Python were listed */
 	size_t n, capacity;
 	struct stack_tree tree;
 	size_t written_names, written_nodes;
@@ -97,7 +110,11 @@ struct sampler {
 	char no_native[200]; /* why */
 	struct process **processes;
 	size_t n, capacity, opened;
-	int64_t now_ns, looked_ns, written_ns, priced_ns, cpu_ns;
+	int64_t now_ns, looked_ns, written_ns;
+	int64_t last_number; /* of the machine, when threads and processes were looked for */
+	bool lost_one;	     /* a thread has ended */
+	int64_t searched_ns; /* when that was, and for how many threads */
+	size_t searched;
 	int trouble;
 	struct err err;
 };
@@ -217,30 +234,61 @@ static uint32_t joined_node(struct process *p, const struct chain *c,
 	return node;
 }
 
+static void forget_program(struct process *p)
+{
+	python_close(p->python);
+	p->python = NULL;
+	p->told_why = false;
+	places_close(&p->places);
+	places_open(&p->places, p->pid);
+}
+
+static void find_python_threads(struct process *p)
+{
+	struct python_thread found[THREADS_MOST];
+	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
+
+	p->has_new_threads = false;
+	for (size_t i = 0; i < p->n; i++)
+		p->threads[i].python = (struct python_thread){ 0 };
+	/* It has become another program, perhaps of the same file. */
+	if (n < 0)
+		forget_program(p);
+	for (int i = 0; i < n && i < THREADS_MOST; i++) {
+		struct thread *t = thread_of(p, found[i].id);
+
+		if (t)
+			t->python = found[i];
+	}
+}
+
 static uint32_t python_node(struct sampler *s, struct process *p, struct thread *t)
 {
 	struct python_function functions[DEPTH_MOST];
 	uint32_t node = 0;
 	int64_t begin_ns = 0;
+	bool still = false;
 	size_t n = 0;
-	int cpu = -1, r = -EAGAIN;
+	int cpu, r = -EAGAIN;
 
 	for (int i = 0; i < MOVES && r == -EAGAIN; i++) {
 		cpu = take_cpu(t);
 		begin_ns = clock_monotonic_ns();
-		r = python_stack(p->python, t->python, functions, DEPTH_MOST, &n);
-		if (r < 0 || cpu < 0 || peer_thread_cpu(t->cpu_fd) == cpu)
-			continue;
+		r = python_stack(p->python, &t->python, functions, DEPTH_MOST, &n);
+		still = r == 0 && has_stood_still(s, t, cpu, begin_ns);
 		/* It was moved meanwhile: once more. */
-		cpu = -1;
-		r = i + 1 < MOVES ? -EAGAIN : r;
+		if (r == 0 && !still && i + 1 < MOVES && cpu >= 0 &&
+		    peer_thread_cpu(t->cpu_fd) != cpu)
+			r = -EAGAIN;
 	}
+	if (r == -ESTALE || r == -ESRCH)
+		find_python_threads(p);
 	if (r < 0 && r != -EAGAIN)
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		functions[i].name = stack_tree_name(&p->tree,
 						    python_name(p->python, functions[i].name));
-	if (r == 0 && n && has_stood_still(s, t, cpu, begin_ns))
+	if (still && n)
 		return joined_node(p, t->chain, functions, n);
 	p->apart++;
 	for (size_t i = n; i-- > 0;)
@@ -350,7 +398,6 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	p->pid = pid;
 	s->opened++;
 	encoder_init(&p->encoder, 1, 1, 0);
-	places_open(&p->places, pid);
 	p->waiting = waits_open(pid);
 	if (s->no_native[0])
 		add_fact(s, p, "stacks", s->no_native);
@@ -418,6 +465,11 @@ static void process_close(struct sampler *s, struct process *p)
 	free(p);
 }
 
+static int64_t clamp_ns(int64_t ns, int64_t least_ns, int64_t most_ns)
+{
+	return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
+}
+
 /* What there is besides Python's functions. */
 static const char *native_words(const struct sampler *s)
 {
@@ -434,8 +486,12 @@ static void find_python(struct sampler *s, struct process *p)
 	char why[160], words[200];
 	int r;
 
-	if (p->python || p->told_why)
+	/* In a program of another kind it is looked for more and more rarely: that means to read its map. */
+	if (p->python || p->told_why ||
+	    s->now_ns - p->python_sought_ns <
+		    clamp_ns((s->now_ns - p->program_ns) / SEARCHES, LOOK_AGAIN_NS, SEARCH_MOST_NS))
 		return;
+	p->python_sought_ns = s->now_ns;
 	r = python_open(&p->python, p->pid, why, sizeof(why));
 	if (r == 0)
 		snprintf(words, sizeof(words), "functions of Python 3.%d%s",
@@ -468,6 +524,7 @@ static void find_threads(struct sampler *s, struct process *p)
 			    0)
 				return;
 			t = &p->threads[p->n++];
+			p->has_new_threads = true;
 			*t = (struct thread){
 				.id = ids[i],
 				.times_fd = peer_thread_open(p->pid, ids[i], PEER_TIMES),
@@ -494,29 +551,22 @@ static void find_threads(struct sampler *s, struct process *p)
 	}
 }
 
-static void find_python_threads(struct process *p)
+/* Whether it has become another one. */
+static void find_program(struct sampler *s, struct process *p)
 {
-	struct python_thread found[THREADS_MOST];
-	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
+	char path[32], program[PATH_MOST];
+	ssize_t n;
 
-	/* It has become another program. */
-	if (n < 0) {
-		python_close(p->python);
-		p->python = NULL;
-		p->told_why = false;
-		places_close(&p->places);
-		places_open(&p->places, p->pid);
-	}
-	for (size_t i = 0; i < p->n; i++)
-		p->threads[i].python = p->threads[i].gil = 0;
-	for (int i = 0; i < n && i < THREADS_MOST; i++) {
-		struct thread *t = thread_of(p, found[i].id);
-
-		if (!t)
-			continue;
-		t->python = found[i].state;
-		t->gil = found[i].gil;
-	}
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)p->pid);
+	n = readlink(path, program, sizeof(program) - 1);
+	program[n > 0 ? n : 0] = '\0';
+	/* Of one that has ended the names are still to be told. */
+	if (p->program_ns && (n <= 0 || strcmp(program, p->program) == 0))
+		return;
+	memcpy(p->program, program, sizeof(program));
+	p->program_ns = s->now_ns;
+	p->python_sought_ns = 0;
+	forget_program(p);
 }
 
 static struct process *find_process(struct sampler *s, pid_t pid)
@@ -540,27 +590,52 @@ static void find_processes(struct sampler *s, pid_t pid, int depth)
 	if (n < 0 || depth > 16)
 		return;
 	p = find_process(s, pid);
-	if (p)
+	if (p) {
 		p->seen = true;
+		s->searched += p->n;
+	}
 	for (int i = 0; i < n && i < PROCESSES_MOST; i++)
 		find_processes(s, children[i], depth + 1);
 }
 
-static void look_around(struct sampler *s)
+/* Only if there may be new ones, or one has gone: it takes several files of each thread. */
+static void find_all(struct sampler *s)
 {
+	int64_t number = peer_last_number();
+
+	if (number >= 0 && number == s->last_number && !s->lost_one)
+		return;
+	if (s->now_ns - s->searched_ns < (int64_t)s->searched * SEARCH_THREAD_NS)
+		return;
+	s->last_number = number;
+	s->lost_one = false;
+	s->searched_ns = s->now_ns;
+	s->searched = 0;
 	for (size_t i = 0; i < s->n; i++)
 		s->processes[i]->seen = false;
 	find_processes(s, s->pid, 0);
 	for (size_t i = s->n; i-- > 0;) {
 		struct process *p = s->processes[i];
 
-		if (!p->seen) {
-			process_close(s, p);
-			s->processes[i] = s->processes[--s->n];
+		if (p->seen) {
+			find_threads(s, p);
 			continue;
 		}
-		find_threads(s, p);
+		process_close(s, p);
+		s->processes[i] = s->processes[--s->n];
+	}
+}
+
+static void look_around(struct sampler *s)
+{
+	find_all(s);
+	for (size_t i = 0; i < s->n; i++) {
+		struct process *p = s->processes[i];
+
+		find_program(s, p);
 		find_python(s, p);
+		if (p->python && (p->has_new_threads || python_has_new_threads(p->python)))
+			find_python_threads(p);
 	}
 }
 
@@ -575,7 +650,7 @@ static enum wait_cause why_waited(struct process *p, struct thread *t, int64_t w
 		return t->why; /* it is where it was */
 	t->why_age++;
 	if (p->waiting && wait_ns * LITTLE >= passed_ns) {
-		enum wait_cause now = waits_look(p->waiting, t->id, t->call_fd, t->gil,
+		enum wait_cause now = waits_look(p->waiting, t->id, t->call_fd, t->python.gil,
 						 &t->waits_at);
 
 		p->untold += now == WAIT_UNKNOWN;
@@ -593,17 +668,29 @@ struct spell {
 	uint64_t turns; /* times it got a processor */
 };
 
-static bool read_spell(const struct sampler *s, struct thread *t, struct spell *ret)
+static bool read_spell(struct sampler *s, struct thread *t, struct spell *ret)
 {
 	struct peer_times now;
-	int64_t left_ns = s->now_ns - t->looked_ns;
+	int64_t left_ns = s->now_ns - t->looked_ns, late_ns;
 
-	if (t->times_fd < 0 || left_ns <= 0 || peer_thread_times(t->times_fd, &now) < 0)
+	if (t->times_fd < 0 || left_ns <= 0)
 		return false;
-	*ret = (struct spell){ .passed_ns = left_ns,
-			       .run_ns = now.run_ns - t->times.run_ns,
+	if (peer_thread_times(t->times_fd, &now) < 0) {
+		s->lost_one = true;
+		return false;
+	}
+	*ret = (struct spell){ .run_ns = now.run_ns - t->times.run_ns,
 			       .ready_ns = now.ready_ns - t->times.ready_ns,
 			       .turns = now.turns - t->times.turns };
+	/* It was awake already at a look that was skipped. */
+	late_ns = ret->run_ns + ret->ready_ns - left_ns;
+	if (late_ns > t->skipped_ns)
+		late_ns = t->skipped_ns;
+	if (late_ns > 0) {
+		t->row.duration_ns -= late_ns;
+		left_ns += late_ns;
+	}
+	ret->passed_ns = left_ns;
 	/* The kernel's clock and ours are read one after the other. */
 	if (ret->run_ns > left_ns)
 		ret->run_ns = left_ns;
@@ -620,12 +707,35 @@ static bool is_waiting(const struct thread *t)
 	return t->why != WAIT_ENDED && t->why_age == 0;
 }
 
+/* One that waits is looked at more and more rarely: the kernel tells when it has left a processor again, or has
+ * run for long. */
+static bool may_skip(const struct sampler *s, const struct thread *t)
+{
+	const struct chain *c = t->chain; /* NULL: it has waited since it is known */
+
+	return !s->ends && s->native && native_has_leaves(s->native) && t->waits && is_waiting(t) &&
+	       (!c || (c->moment != NATIVE_RUNS && c->time_ns <= t->looked_ns)) &&
+	       t->skipped < t->idle / 2 && t->skipped < SKIPS_MOST;
+}
+
+/* It waits as before. */
+static void skip(const struct sampler *s, struct thread *t)
+{
+	int64_t passed_ns = s->now_ns - t->looked_ns;
+
+	t->row.duration_ns += passed_ns;
+	t->row.samples++;
+	t->looked_ns = s->now_ns;
+	t->skipped_ns += passed_ns;
+	t->skipped++;
+}
+
 static uint32_t find_stack(struct sampler *s, struct process *p, struct thread *t, bool ran)
 {
 	/* A thread that has not run is where it was. */
 	uint32_t stack = ran ? 0 : t->row.stack;
 
-	if (!stack && t->python)
+	if (!stack && t->python.state)
 		stack = python_node(s, p, t);
 	return stack ? stack : native_node(p, t);
 }
@@ -664,9 +774,16 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	struct spell spell;
 	uint32_t stack;
 
+	if (may_skip(s, t)) {
+		skip(s, t);
+		return;
+	}
 	if (!read_spell(s, t, &spell))
 		return;
 	ran = spell.run_ns > 0 || spell.turns;
+	t->idle = ran ? 0 : t->idle + 1 + t->skipped;
+	t->skipped = 0;
+	t->skipped_ns = 0;
 	stack = find_stack(s, p, t, ran);
 	why = why_waited(p, t, spell.passed_ns - spell.run_ns - spell.ready_ns, spell.passed_ns,
 			 ran);
@@ -703,7 +820,6 @@ static void look(struct sampler *s)
 	for (size_t i = 0; i < s->n; i++) {
 		struct process *p = s->processes[i];
 
-		find_python_threads(p);
 		for (size_t t = 0; t < p->n; t++)
 			look_at(s, p, &p->threads[t]);
 	}
@@ -714,37 +830,28 @@ static void look(struct sampler *s)
 	}
 }
 
-/* Fewer looks while they cost more than their share. */
-static unsigned int priced(struct sampler *s, unsigned int hz)
-{
-	int64_t cpu_ns = clock_thread_cpu_ns(), passed_ns = s->now_ns - s->priced_ns;
-	double share;
-
-	if (passed_ns < SECOND)
-		return hz;
-	share = (double)(cpu_ns - s->cpu_ns) / (double)passed_ns * BUDGET_SHARE;
-	s->priced_ns = s->now_ns;
-	s->cpu_ns = cpu_ns;
-	if (share > 1)
-		hz = (unsigned int)(hz / share);
-	else if (share < 0.8)
-		hz += hz / 4 + 1;
-	return hz < 1 ? 1 : hz > s->hz ? s->hz : hz;
-}
-
 static void *sample(void *arg)
 {
 	struct sampler *s = arg;
-	unsigned int hz = s->hz, seed = (unsigned int)s->pid;
+	unsigned int seed = (unsigned int)s->pid;
+	int64_t next_ns = clock_monotonic_ns(), cpu_ns = clock_thread_cpu_ns(), before_ns;
+	struct pace pace;
 
-	s->now_ns = s->priced_ns = s->written_ns = clock_monotonic_ns();
+	pace_init(&pace, s->hz);
+	s->now_ns = s->written_ns = next_ns;
 	while (!s->ends) {
-		unsigned int ms = 1000 / hz;
+		int64_t pause_ns, left_ns;
 
+		before_ns = s->now_ns;
 		look(s);
-		hz = priced(s, hz);
-		/* Never in step with what the program repeats. */
-		wake_wait(&s->wake, (int)(ms / 2 + (unsigned int)rand_r(&seed) % (ms + 1)));
+		pause_ns = pace_next(&pace, clock_thread_cpu_ns() - cpu_ns, s->now_ns - before_ns);
+		cpu_ns = clock_thread_cpu_ns();
+		/* Never in step with what the program repeats: from a half to one and a half of it. */
+		next_ns += pause_ns / 2 + (int64_t)((double)pause_ns * rand_r(&seed) / RAND_MAX);
+		left_ns = next_ns - clock_monotonic_ns();
+		if (left_ns < 0)
+			next_ns -= left_ns; /* what could not be is not made up for */
+		wake_wait(&s->wake, left_ns > 0 ? (int)((left_ns + MS / 2) / MS) : 0);
 	}
 	look(s); /* what came since, also if names took long */
 	return NULL;

@@ -447,7 +447,7 @@ static const struct map *map_in(const struct symbols *s, uint64_t ip)
 }
 
 /* Chains of code without frame pointers are full of addresses that are none. Looking for them again and again
- * must not take more than a hundredth of the time. */
+ * must not take more than a thousandth of the time. */
 static const struct map *map_find(struct symbols *s, uint64_t ip)
 {
 	const struct map *map = map_in(s, ip);
@@ -456,7 +456,7 @@ static const struct map *map_find(struct symbols *s, uint64_t ip)
 	if (map)
 		return map;
 	earned = (uint64_t)(clock_monotonic_ns() - s->maps_read_ns) /
-		 (uint64_t)(100 * s->maps_took_ns + 1);
+		 (uint64_t)(1000 * s->maps_took_ns + 1);
 	if (earned < s->rereads)
 		s->rereads -= (unsigned int)earned;
 	else

@@ -391,16 +391,20 @@ static enum wait_cause call_cause(struct waits *w, const struct call *call, uint
 /* "running", "NUMBER ARGUMENT... STACK PLACE", or -1 for one that waits in no call, as for a page of memory. */
 static enum wait_cause text_cause(struct waits *w, const char *text, uint64_t gil)
 {
-	struct call call = { .number = -1 };
-	unsigned long long args[4];
+	struct call call;
+	char *end;
 
 	if (strncmp(text, "running", 7) == 0)
 		return WAIT_ENDED;
-	if (sscanf(text, "%ld %llx %llx %llx %llx", &call.number, &args[0], &args[1], // NOLINT
-		   &args[2], &args[3]) != 5)
+	call.number = strtol(text, &end, 10);
+	if (end == text)
 		return WAIT_UNKNOWN;
-	for (int i = 0; i < 4; i++)
-		call.args[i] = args[i];
+	for (int i = 0; i < 4; i++) {
+		text = end;
+		call.args[i] = strtoull(text, &end, 16);
+		if (end == text)
+			return WAIT_UNKNOWN;
+	}
 	return call_cause(w, &call, gil);
 }
 
