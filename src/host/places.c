@@ -12,6 +12,7 @@
 
 #define PLACES_MOST 65536 /* then it begins again: libraries come and go */
 #define UNKNOWN_NS INT64_C(1000000000)
+#define UNKNOWN_SURE_NS (UNKNOWN_NS / 100)
 
 void places_open(struct places *p, pid_t pid)
 {
@@ -26,7 +27,7 @@ void places_close(struct places *p)
 	*p = (struct places){ 0 };
 }
 
-struct join_native places_find(struct places *p, struct stack_tree *tree, uint64_t ip)
+struct join_native places_find(struct places *p, struct stack_tree *tree, uint64_t ip, bool sure)
 {
 	uint32_t hash = hash_word(ip), found;
 	struct hash_walk walk = hash_map_walk(&p->by_ip, hash);
@@ -42,10 +43,14 @@ struct join_native places_find(struct places *p, struct stack_tree *tree, uint64
 		}
 	if (p->symbols)
 		label = symbols_name(p->symbols, ip);
+	if (p->symbols && sure && label[0] == '[') {
+		symbols_refresh(p->symbols);
+		label = symbols_name(p->symbols, ip);
+	}
 	new.function = (struct join_native){ stack_tree_name(tree, label), join_kind_of(label) };
 	/* Chains without frame pointers have many addresses that are none; yet a map may come. */
 	if (label[0] == '[')
-		new.until_ns = clock_monotonic_ns() + UNKNOWN_NS;
+		new.until_ns = clock_monotonic_ns() + (sure ? UNKNOWN_SURE_NS : UNKNOWN_NS);
 	if (place) {
 		*place = new;
 		return new.function;

@@ -5,6 +5,7 @@
 #ifndef HOST_PLACES_H
 #define HOST_PLACES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,7 +29,8 @@ struct places {
 
 void places_open(struct places *places, pid_t pid);
 void places_close(struct places *places);
-/* With its name in the tree. */
-struct join_native places_find(struct places *places, struct stack_tree *tree, uint64_t ip);
+/* With its name in the tree. sure: there is code for certain, perhaps of a library that has just come. */
+struct join_native places_find(struct places *places, struct stack_tree *tree, uint64_t ip,
+			       bool sure);
 
 #endif

@@ -191,7 +191,7 @@ static void native_came(void *arg, const struct native_sample *sample)
 /* All but the first are return addresses: the call is before. */
 static struct join_native chain_function(struct process *p, const struct chain *c, size_t i)
 {
-	return places_find(&p->places, &p->tree, c->ips[i] - (i > 0));
+	return places_find(&p->places, &p->tree, c->ips[i] - (i > 0), i == 0);
 }
 
 static uint32_t native_node(struct process *p, struct thread *t)
@@ -745,7 +745,7 @@ static uint32_t place_stack(struct process *p, const struct thread *t)
 {
 	if (is_waiting(t) && t->waits_at)
 		return stack_tree_node(&p->tree, 0,
-				       places_find(&p->places, &p->tree, t->waits_at).name);
+				       places_find(&p->places, &p->tree, t->waits_at, true).name);
 	return text_node(p, 0, "(no stack was seen)");
 }
 

@@ -36,7 +36,10 @@
 #define NOTES 16 /* segments with notes that are looked at */
 #define BUILD_ID_BYTES 64
 #define LOOK_BACK 64 /* symbols before the nearest one that may enclose it */
-#define REREADS 16   /* of the maps in a row, before they wait for their turn */
+#define REFRESH_NS 10000000
+#define REFRESH_PARTS                                                                              \
+	200	   /* of the time, one for reading maps again for addresses that must be in one */
+#define REREADS 16 /* of the maps in a row, before they wait for their turn */
 
 #if __BYTE_ORDER == __LITTLE_ENDIAN
 #define HOST_DATA ELFDATA2LSB
@@ -466,6 +469,14 @@ static const struct map *map_find(struct symbols *s, uint64_t ip)
 	s->rereads++;
 	read_maps(s);
 	return map_in(s, ip);
+}
+
+void symbols_refresh(struct symbols *s)
+{
+	int64_t since_ns = clock_monotonic_ns() - s->maps_read_ns;
+
+	if (since_ns > REFRESH_NS && since_ns > REFRESH_PARTS * s->maps_took_ns)
+		read_maps(s);
 }
 
 /* What symbols_name says, as an id. Names come from files: nothing in them may steer a terminal. */

@@ -20,6 +20,10 @@ struct symbols *symbols_open(pid_t pid);
  * is known. */
 const char *symbols_name(struct symbols *s, uint64_t ip);
 
+/* Reads the maps again, if that was not done just now: for an address that is certain to be in one, unlike those that
+ * chains without frame pointers have. */
+void symbols_refresh(struct symbols *s);
+
 /* The build id of the file an address lies in, as hex, or NULL. Lives as long as the symbols. */
 const char *symbols_build_id(struct symbols *s, uint64_t ip);
 
