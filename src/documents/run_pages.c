@@ -169,6 +169,10 @@ static void put_facts(const struct scene *scene, enum shard_role role, struct pa
 
 		for (size_t j = i + 1; j < fact->n && !later; j++)
 			later = fact->key[j] == fact->key[i] && fact->shard[j] == fact->shard[i];
+		/* For symbolizers; there are many. */
+		if (strncmp(run_string(scene->run, fact->key[i]), FACT_BUILD_ID,
+			    strlen(FACT_BUILD_ID)) == 0)
+			continue;
 		if (!later && fact->shard[i] == fact->shard[first])
 			page_words(page, 2, 4, "%s: %s", run_string(scene->run, fact->key[i]),
 				   run_string(scene->run, fact->value[i]));

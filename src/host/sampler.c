@@ -127,6 +127,75 @@ static void note_trouble(struct sampler *s, int r, const char *what)
 	err_sys(&s->err, r, "%s", what);
 }
 
+/* ---- rows */
+
+static void append(struct sampler *s, struct process *p, enum record_kind kind, const void *row)
+{
+	int r = encoder_append(&p->encoder, kind, row);
+
+	if (r < 0)
+		note_trouble(s, r, "stacks: cannot record");
+}
+
+static void end_row(struct sampler *s, struct process *p, struct thread *t)
+{
+	if (t->row.stack)
+		append(s, p, RECORD_STACK_SAMPLE, &t->row);
+	t->row = (struct row_stack_sample){ 0 };
+}
+
+/* Dictionaries first: whoever reads a sample knows its stack. */
+static void write_shard(struct sampler *s, struct process *p)
+{
+	int r;
+
+	for (; p->written_names < p->tree.names.n; p->written_names++) {
+		struct row_string row = { .id = (uint32_t)p->written_names + 1,
+					  .length =
+						  (uint32_t)p->tree.names.lengths[p->written_names],
+					  .text = p->tree.names.keys[p->written_names] };
+
+		append(s, p, RECORD_STRING, &row);
+	}
+	for (; p->written_nodes < p->tree.n; p->written_nodes++) {
+		const struct stack_node *node = &p->tree.nodes[p->written_nodes];
+		struct row_stack row = { .id = (uint32_t)p->written_nodes + 1,
+					 .parent = node->parent,
+					 .name = node->name };
+
+		append(s, p, RECORD_STACK, &row);
+	}
+	r = encoder_finish(&p->encoder);
+	if (r == 0)
+		r = shard_write(p->writer, &p->encoder);
+	if (r < 0)
+		note_trouble(s, r, "stacks: cannot write");
+}
+
+static void add_fact(struct sampler *s, struct process *p, const char *key, const char *value)
+{
+	struct row_fact row = { .key = stack_tree_name(&p->tree, key),
+				.value = stack_tree_name(&p->tree, value) };
+
+	append(s, p, RECORD_FACT, &row);
+}
+
+/* So that addresses without a symbol can be named elsewhere. */
+static void add_build_ids(struct sampler *s, struct process *p)
+{
+	const char *path, *build_id;
+	char key[sizeof(FACT_BUILD_ID) + PATH_MOST];
+
+	if (!p->places.symbols)
+		return;
+	for (size_t i = 0; symbols_file(p->places.symbols, i, &path, &build_id); i++) {
+		if (!path || !build_id || strlen(path) >= PATH_MOST)
+			continue;
+		snprintf(key, sizeof(key), FACT_BUILD_ID "%s", path);
+		add_fact(s, p, key, build_id);
+	}
+}
+
 /* ---- stacks */
 
 static struct thread *thread_of(struct process *p, pid_t id)
@@ -234,8 +303,9 @@ static uint32_t joined_node(struct process *p, const struct chain *c,
 	return node;
 }
 
-static void forget_program(struct process *p)
+static void forget_program(struct sampler *s, struct process *p)
 {
+	add_build_ids(s, p);
 	python_close(p->python);
 	p->python = NULL;
 	p->told_why = false;
@@ -243,7 +313,7 @@ static void forget_program(struct process *p)
 	places_open(&p->places, p->pid);
 }
 
-static void find_python_threads(struct process *p)
+static void find_python_threads(struct sampler *s, struct process *p)
 {
 	struct python_thread found[THREADS_MOST];
 	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
@@ -253,7 +323,7 @@ static void find_python_threads(struct process *p)
 		p->threads[i].python = (struct python_thread){ 0 };
 	/* It has become another program, perhaps of the same file. */
 	if (n < 0)
-		forget_program(p);
+		forget_program(s, p);
 	for (int i = 0; i < n && i < THREADS_MOST; i++) {
 		struct thread *t = thread_of(p, found[i].id);
 
@@ -282,7 +352,7 @@ static uint32_t python_node(struct sampler *s, struct process *p, struct thread 
 			r = -EAGAIN;
 	}
 	if (r == -ESTALE || r == -ESRCH)
-		find_python_threads(p);
+		find_python_threads(s, p);
 	if (r < 0 && r != -EAGAIN)
 		return 0;
 	for (size_t i = 0; i < n; i++)
@@ -300,59 +370,6 @@ static uint32_t python_node(struct sampler *s, struct process *p, struct thread 
 		node = text_node(p, 0, "(no Python function)");
 	}
 	return node;
-}
-
-/* ---- rows */
-
-static void append(struct sampler *s, struct process *p, enum record_kind kind, const void *row)
-{
-	int r = encoder_append(&p->encoder, kind, row);
-
-	if (r < 0)
-		note_trouble(s, r, "stacks: cannot record");
-}
-
-static void end_row(struct sampler *s, struct process *p, struct thread *t)
-{
-	if (t->row.stack)
-		append(s, p, RECORD_STACK_SAMPLE, &t->row);
-	t->row = (struct row_stack_sample){ 0 };
-}
-
-/* Dictionaries first: whoever reads a sample knows its stack. */
-static void write_shard(struct sampler *s, struct process *p)
-{
-	int r;
-
-	for (; p->written_names < p->tree.names.n; p->written_names++) {
-		struct row_string row = { .id = (uint32_t)p->written_names + 1,
-					  .length =
-						  (uint32_t)p->tree.names.lengths[p->written_names],
-					  .text = p->tree.names.keys[p->written_names] };
-
-		append(s, p, RECORD_STRING, &row);
-	}
-	for (; p->written_nodes < p->tree.n; p->written_nodes++) {
-		const struct stack_node *node = &p->tree.nodes[p->written_nodes];
-		struct row_stack row = { .id = (uint32_t)p->written_nodes + 1,
-					 .parent = node->parent,
-					 .name = node->name };
-
-		append(s, p, RECORD_STACK, &row);
-	}
-	r = encoder_finish(&p->encoder);
-	if (r == 0)
-		r = shard_write(p->writer, &p->encoder);
-	if (r < 0)
-		note_trouble(s, r, "stacks: cannot write");
-}
-
-static void add_fact(struct sampler *s, struct process *p, const char *key, const char *value)
-{
-	struct row_fact row = { .key = stack_tree_name(&p->tree, key),
-				.value = stack_tree_name(&p->tree, value) };
-
-	append(s, p, RECORD_FACT, &row);
 }
 
 /* ---- processes and threads */
@@ -452,6 +469,7 @@ static void process_close(struct sampler *s, struct process *p)
 			 (unsigned long long)native_lost(s->native));
 		add_fact(s, p, "stacks", words);
 	}
+	add_build_ids(s, p);
 	write_shard(s, p);
 	r = shard_close(p->writer, &p->encoder);
 	if (r < 0)
@@ -566,7 +584,7 @@ static void find_program(struct sampler *s, struct process *p)
 	memcpy(p->program, program, sizeof(program));
 	p->program_ns = s->now_ns;
 	p->python_sought_ns = 0;
-	forget_program(p);
+	forget_program(s, p);
 }
 
 static struct process *find_process(struct sampler *s, pid_t pid)
@@ -635,7 +653,7 @@ static void look_around(struct sampler *s)
 		find_program(s, p);
 		find_python(s, p);
 		if (p->python && (p->has_new_threads || python_has_new_threads(p->python)))
-			find_python_threads(p);
+			find_python_threads(s, p);
 	}
 }
 

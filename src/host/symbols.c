@@ -654,6 +654,18 @@ const char *symbols_build_id(struct symbols *s, uint64_t ip)
 	return s->files[map->file - 1]->build_id[0] ? s->files[map->file - 1]->build_id : NULL;
 }
 
+bool symbols_file(const struct symbols *s, size_t number, const char **ret_path,
+		  const char **ret_build_id)
+{
+	const struct file *file = number < s->n_files ? s->files[number] : NULL;
+
+	if (!file)
+		return false;
+	*ret_path = file->tried ? file->path : NULL;
+	*ret_build_id = file->build_id[0] ? file->build_id : NULL;
+	return true;
+}
+
 struct symbols *symbols_open(pid_t pid)
 {
 	static const char *const libraries[] = { "libstdc++.so.6", NULL };

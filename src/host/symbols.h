@@ -6,6 +6,8 @@
 #ifndef HOST_SYMBOLS_H
 #define HOST_SYMBOLS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,6 +28,11 @@ void symbols_refresh(struct symbols *s);
 
 /* The build id of the file an address lies in, as hex, or NULL. Lives as long as the symbols. */
 const char *symbols_build_id(struct symbols *s, uint64_t ip);
+
+/* The files that names were asked for in, by number from 0; false: there are no more. ret_path is NULL for one that was
+ * mapped only, ret_build_id for one without. Both live as long as the symbols. */
+bool symbols_file(const struct symbols *s, size_t number, const char **ret_path,
+		  const char **ret_build_id);
 
 void symbols_close(struct symbols *s);
 

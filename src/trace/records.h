@@ -571,4 +571,8 @@ struct kind_desc {
 const struct kind_desc *kind_desc(unsigned int kind);
 size_t column_type_size(enum column_type type);
 
+/* What a fact's key begins with whose value is the build id of a file with functions on sampled stacks; its path
+ * follows. */
+#define FACT_BUILD_ID "build id of "
+
 #endif

@@ -385,6 +385,18 @@ def native_functions_have_names():
     check(named > 0.8 * whole, f"{named} of {whole}", rows)
 
 
+@test
+def build_ids_of_files_with_functions():
+    compile_c(NATIVE, "spin", "-Wl,--build-id=0x0123456789abcdef")
+    record_stacks("./spin")
+    if facts("a.mscope"):
+        raise Skip(f"no native stacks here: {facts('a.mscope')[0]}")
+    r = moescope("sql", "--json", "a.mscope", "select key, value from facts where key like 'build id of %'")
+    equal(r.status, 0, r)
+    found = dict(json.loads(r.out)["rows"])
+    equal(found.get("build id of " + os.path.realpath("spin")), "0123456789abcdef", found)
+
+
 LIBRARY = """
 typedef long callback(long);
 static volatile long sink;

@@ -381,6 +381,48 @@ static void test_pprof_of_samples(void **state)
 	fake_run_free(run);
 }
 
+static void build_id(struct run *run, const char *path, const char *id)
+{
+	char key[128];
+
+	snprintf(key, sizeof(key), FACT_BUILD_ID "%s", path);
+	fake_add_fact(
+		run, 0,
+		&(struct row_fact){ .key = fake_string(run, key), .value = fake_string(run, id) });
+}
+
+static void test_build_ids_in_pprof(void **state)
+{
+	struct run *run = sampled_run();
+	struct err err = { "" };
+	char *file = NULL;
+	size_t size = 0;
+	FILE *out;
+
+	(void)state;
+	build_id(run, "/lib/other.so", "77");
+	build_id(run, "/lib/libc.so.6", "0badcafe");
+	build_id(run, "/lib/libc.so.6", "0badcafe"); /* of another process */
+	out = open_memstream(&file, &size);
+	assert_int_equal(export_pprof_host(run, out, &err), 0);
+	fclose(out);
+	assert_true(HAS("\x32\x0e/lib/libc.so.6\x32\x08"
+			"0badcafe"));
+	assert_true(HAS("\x10\x02\x22")); /* read is in mapping 2 */
+	free(file);
+
+	/* Two files of that name: nobody knows which it was. */
+	build_id(run, "/opt/libc.so.6", "1234");
+	out = open_memstream(&file, &size);
+	assert_int_equal(export_pprof_host(run, out, &err), 0);
+	fclose(out);
+	assert_false(HAS("0badcafe"));
+	assert_false(HAS("\x10\x02\x22"));
+	assert_true(HAS("/lib/other.so"));
+	free(file);
+	fake_run_free(run);
+}
+
 static void test_speedscope(void **state)
 {
 	struct run *run = fake_run_new();
@@ -470,6 +512,7 @@ int main(void)
 		cmocka_unit_test(test_speedscope),
 		cmocka_unit_test(test_speedscope_of_samples),
 		cmocka_unit_test(test_pprof_of_samples),
+		cmocka_unit_test(test_build_ids_in_pprof),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_flame),

@@ -18,6 +18,7 @@
 enum {
 	PROFILE_SAMPLE_TYPE = 1,
 	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
 	PROFILE_LOCATION = 4,
 	PROFILE_FUNCTION = 5,
 	PROFILE_STRING = 6,
@@ -29,7 +30,13 @@ enum {
 	VALUE_UNIT = 2,
 	SAMPLE_LOCATION = 1,
 	SAMPLE_VALUE = 2,
+	MAPPING_ID = 1,
+	MAPPING_FILE = 5,
+	MAPPING_BUILD_ID = 6,
+	MAPPING_HAS_FUNCTIONS = 7,
 	LOCATION_ID = 1,
+	LOCATION_MAPPING = 2,
+	LOCATION_ADDRESS = 3,
 	LOCATION_LINE = 4,
 	LINE_FUNCTION = 1,
 	LINE_NUMBER = 2,
@@ -41,8 +48,15 @@ enum {
 #define MESSAGE_MOST 256 /* bytes of one without lists */
 #define VALUES_MOST 3
 
+/* A file with native functions; build_id NULL: there are several of that name. */
+struct mapping {
+	const char *path, *base, *build_id;
+};
+
 struct pprof {
 	struct fold fold;
+	struct mapping *mappings; /* their ids are from 1 */
+	size_t n_mappings, mappings_capacity;
 	bool device;
 	struct interned strings; /* number 1 is here the empty one, which is 0 there */
 	uint8_t *room;
@@ -84,6 +98,53 @@ static void put_type(struct pprof *p, const char *type, const char *unit)
 	put_bytes(p, bytes, proto_close(content, at));
 }
 
+static struct mapping *mapping_of(const struct pprof *p, const char *base)
+{
+	for (size_t i = 0; i < p->n_mappings; i++)
+		if (strcmp(p->mappings[i].base, base) == 0)
+			return &p->mappings[i];
+	return NULL;
+}
+
+/* The files whose build ids the run has. */
+static int find_mappings(struct pprof *p, const struct run *run)
+{
+	for (size_t i = 0; i < run->fact.n; i++) {
+		const char *key = run_string(run, run->fact.key[i]);
+		struct mapping new = { .build_id = run_string(run, run->fact.value[i]) }, *known;
+
+		if (strncmp(key, FACT_BUILD_ID, strlen(FACT_BUILD_ID)) != 0)
+			continue;
+		new.path = key + strlen(FACT_BUILD_ID);
+		new.base = strrchr(new.path, '/') ? strrchr(new.path, '/') + 1 : new.path;
+		known = mapping_of(p, new.base);
+		if (known && known->build_id && strcmp(known->build_id, new.build_id) != 0)
+			known->build_id = NULL;
+		if (known)
+			continue;
+		if (array_grow(&p->mappings, &p->mappings_capacity, p->n_mappings + 1,
+			       sizeof(new)) < 0)
+			return -ENOMEM;
+		p->mappings[p->n_mappings++] = new;
+	}
+	return 0;
+}
+
+static void put_mappings(struct pprof *p)
+{
+	for (size_t i = 0; i < p->n_mappings; i++) {
+		uint8_t bytes[MESSAGE_MOST], *content = proto_open(bytes, PROFILE_MAPPING), *at;
+
+		if (!p->mappings[i].build_id)
+			continue;
+		at = proto_uint(content, MAPPING_ID, i + 1);
+		at = proto_uint(at, MAPPING_FILE, string_id(p, p->mappings[i].path));
+		at = proto_uint(at, MAPPING_BUILD_ID, string_id(p, p->mappings[i].build_id));
+		at = proto_uint(at, MAPPING_HAS_FUNCTIONS, 1);
+		put_bytes(p, bytes, proto_close(content, at));
+	}
+}
+
 /* What a label says: "name (file.py:12)", "name (libc.so.6)" or a name alone. */
 struct function {
 	char *name, *file; /* of one allocation */
@@ -119,6 +180,7 @@ static void put_functions(struct pprof *p)
 	for (uint32_t id = 1; id <= p->fold.labels.texts.n && !p->failed; id++) {
 		uint8_t bytes[MESSAGE_MOST], *content = proto_open(bytes, PROFILE_FUNCTION), *line,
 					     *at;
+		const struct mapping *mapping;
 		struct function function;
 
 		if (!split_label(interned_key(&p->fold.labels.texts, id), &function)) {
@@ -133,6 +195,15 @@ static void put_functions(struct pprof *p)
 
 		content = proto_open(bytes, PROFILE_LOCATION);
 		at = proto_uint(content, LOCATION_ID, id);
+		mapping = mapping_of(p, function.file);
+		if (mapping && mapping->build_id) {
+			at = proto_uint(at, LOCATION_MAPPING,
+					(uint64_t)(mapping - p->mappings) + 1);
+			/* Without a symbol the name is the address in the file. */
+			if (strncmp(function.name, "0x", 2) == 0)
+				at = proto_uint(at, LOCATION_ADDRESS,
+						strtoull(function.name, NULL, 16));
+		}
 		line = proto_open(at, LOCATION_LINE);
 		at = proto_uint(line, LINE_FUNCTION, id);
 		at = proto_uint(at, LINE_NUMBER, function.line);
@@ -222,15 +293,19 @@ static int write_pprof(const struct run *run, FILE *out, struct err *err, bool d
 	struct pprof p = { .out = out, .device = device };
 	int r = fold_make(&p.fold, run, device ? FOLD_DEVICE : FOLD_WAITS);
 
+	if (r == 0)
+		r = find_mappings(&p, run);
 	if (r == 0) {
 		put_head(&p, run);
 		for (size_t i = 1; i < p.fold.n && !p.failed; i++)
 			put_sample(&p, (uint32_t)i);
+		put_mappings(&p);
 		put_functions(&p);
 		put_strings(&p);
 		r = p.failed;
 	}
 	free(p.room);
+	free(p.mappings);
 	interned_release(&p.strings);
 	fold_release(&p.fold);
 	return r < 0 ? err_sys(err, r, "cannot write the stacks of '%s'", run->info.name) : 0;
