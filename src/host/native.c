@@ -26,6 +26,7 @@
 #include "base/buf.h"
 #include "base/hash_map.h"
 #include "base/small_file.h"
+#include "host/unwind.h"
 
 /* With its first page what the kernel lets every user lock (kernel.perf_event_mlock_kb). */
 #define RING_BYTES ((size_t)512 << 10)
@@ -157,6 +158,7 @@ static int perf_open(enum occasion occasion, unsigned int hz, pid_t tid, int cpu
 		.sample_freq = leave ? leave_hz() : hz,
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
 			       PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN,
+		.sample_regs_user = leave ? unwind_kernel_mask() : 0,
 		.exclude_kernel = !leave, /* which is where a thread leaves */
 		.exclude_hv = 1,
 		.exclude_callchain_kernel = 1,
@@ -165,7 +167,11 @@ static int perf_open(enum occasion occasion, unsigned int hz, pid_t tid, int cpu
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};
-	long fd = syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	long fd;
+
+	if (attr.sample_regs_user)
+		attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	fd = syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
 }
@@ -455,7 +461,8 @@ static void take_sample(struct native *n, size_t size, native_fn *fn, void *arg)
 	uint64_t *ips = &n->record.words[sizeof(head) / 8];
 	const struct event *event;
 	enum native_moment moment = NATIVE_RUNS;
-	size_t kept = 0;
+	const uint64_t *registers = NULL;
+	size_t kept = 0, after;
 
 	if (size < sizeof(head))
 		return;
@@ -463,13 +470,19 @@ static void take_sample(struct native *n, size_t size, native_fn *fn, void *arg)
 	event = event_find(n, head.id);
 	if (head.n_ips > (size - sizeof(head)) / 8 || (n->doubled && !counts(n, &head, event)))
 		return;
+	/* Behind the addresses: of which kind they are, then the registers. */
+	after = sizeof(head) / 8 + head.n_ips;
+	if (event && event->occasion == OCCASION_LEAVE &&
+	    size / 8 >= after + 1 + (size_t)__builtin_popcountll(unwind_kernel_mask()) &&
+	    n->record.words[after] == PERF_SAMPLE_REGS_ABI_64)
+		registers = &n->record.words[after + 1];
 	if (event && event->occasion == OCCASION_LEAVE)
 		moment = head.period == 1 ? NATIVE_LEFT : NATIVE_LEFT_SOME;
 	for (size_t i = 0; i < head.n_ips; i++)
 		if (ips[i] < (uint64_t)PERF_CONTEXT_MAX) /* else a mark of what follows */
 			ips[kept++] = ips[i];
-	fn(arg,
-	   &(struct native_sample){ (int64_t)head.time_ns, head.pid, head.tid, moment, ips, kept });
+	fn(arg, &(struct native_sample){ (int64_t)head.time_ns, head.pid, head.tid, moment, ips,
+					 kept, registers });
 }
 
 static void take_record(struct native *n, const struct perf_event_header *header, native_fn *fn,

@@ -27,6 +27,7 @@ struct native_sample {
 	 * ip - 1, which matters for a call at a function's very end. */
 	const uint64_t *ips;
 	size_t n;
+	const uint64_t *registers; /* as unwind_take wants them; NULL: none */
 };
 struct native;
 

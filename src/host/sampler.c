@@ -25,6 +25,7 @@
 #include "host/python_stack.h"
 #include "host/stack_tree.h"
 #include "host/symbols.h"
+#include "host/unwind.h"
 #include "host/waits.h"
 #include "trace/rundir.h"
 #include "trace/shard.h"
@@ -55,6 +56,8 @@ struct chain {
 	uint32_t stack; /* 0: not named yet */
 	size_t n;
 	uint64_t ips[CHAIN_MOST];
+	bool has_registers;
+	uint64_t registers[UNWIND_REGISTERS];
 };
 
 /* A thread, and what it has done since the last row about it. */
@@ -255,6 +258,9 @@ static void native_came(void *arg, const struct native_sample *sample)
 	c->stack = 0;
 	c->n = sample->n < CHAIN_MOST ? sample->n : CHAIN_MOST;
 	memcpy(c->ips, sample->ips, c->n * sizeof(*c->ips));
+	c->has_registers = sample->registers;
+	if (sample->registers)
+		unwind_take(sample->registers, c->registers);
 }
 
 /* All but the first are return addresses: the call is before. */
@@ -263,10 +269,59 @@ static struct join_native chain_function(struct process *p, const struct chain *
 	return places_find(&p->places, &p->tree, c->ips[i] - (i > 0), i == 0);
 }
 
-static uint32_t native_node(struct process *p, struct thread *t)
+static bool has_come_back(const struct thread *t)
+{
+	struct peer_times now;
+
+	return peer_thread_times(t->times_fd, &now) < 0 || now.turns != t->times.turns;
+}
+
+/* Whether the thread had left its processor with that stack before `begin_ns`, and has not come back: this
+ * thread has been on that processor since. */
+static bool has_stood_still(struct sampler *s, struct thread *t, int cpu, int64_t begin_ns)
+{
+	if (!s->native || cpu < 0)
+		return false;
+	native_drain_cpu(s->native, cpu, native_came, s);
+	return t->chain && t->chain->moment == NATIVE_LEFT && t->chain->time_ns <= begin_ns &&
+	       !has_come_back(t);
+}
+
+/* The chain of a thread that stands still, by the tables of its files instead of frame pointers. */
+static bool unwind_chain(struct process *p, struct thread *t)
 {
 	struct chain *c = t->chain;
+	uint64_t ips[CHAIN_MOST];
+	size_t n;
 
+	if (!c->has_registers || !p->places.unwinder)
+		return false;
+	c->has_registers = false; /* once is enough */
+	n = unwind(p->places.unwinder, c->registers, ips, CHAIN_MOST);
+	if (n < 2 || has_come_back(t))
+		return false;
+	memcpy(c->ips, ips, n * sizeof(*ips));
+	c->n = n;
+	c->stack = 0;
+	return true;
+}
+
+/* Of a thread that waits, too: what it left its processor with is its stack as long as it sleeps. */
+static void complete_chain(struct sampler *s, struct process *p, struct thread *t)
+{
+	if (!t->chain || !t->chain->has_registers || t->chain->moment != NATIVE_LEFT ||
+	    t->cpu_fd < 0 || !peer_thread_sleeps(t->cpu_fd))
+		return;
+	native_drain(s->native, native_came, s);
+	unwind_chain(p, t);
+}
+
+static uint32_t native_node(struct sampler *s, struct process *p, struct thread *t)
+{
+	struct chain *c;
+
+	complete_chain(s, p, t);
+	c = t->chain;
 	if (!c || c->stack)
 		return c ? c->stack : 0;
 	for (size_t i = c->n; i-- > 0;)
@@ -274,32 +329,29 @@ static uint32_t native_node(struct process *p, struct thread *t)
 	return c->stack;
 }
 
-/* Whether the thread had left its processor with that stack before `begin_ns`, and has not come back: this
- * thread has been on that processor since. */
-static bool has_stood_still(struct sampler *s, struct thread *t, int cpu, int64_t begin_ns)
-{
-	struct peer_times now;
-
-	if (!s->native || cpu < 0)
-		return false;
-	native_drain_cpu(s->native, cpu, native_came, s);
-	return t->chain && t->chain->moment == NATIVE_LEFT && t->chain->time_ns <= begin_ns &&
-	       peer_thread_times(t->times_fd, &now) == 0 && now.turns == t->times.turns;
-}
-
-static uint32_t joined_node(struct process *p, const struct chain *c,
-			    const struct python_function *functions, size_t n)
+static bool join_chain(struct process *p, const struct chain *c,
+		       const struct python_function *functions, size_t n, uint32_t *names,
+		       size_t *ret_n)
 {
 	struct join_native native[CHAIN_MOST];
-	uint32_t names[DEPTH_MOST + CHAIN_MOST], node = 0;
-	bool whole;
 
 	for (size_t i = 0; i < c->n; i++)
 		native[i] = chain_function(p, c, i);
-	whole = join_stacks(functions, n, native, c->n, names, &n);
+	return join_stacks(functions, n, native, c->n, names, ret_n);
+}
+
+static uint32_t joined_node(struct process *p, struct thread *t,
+			    const struct python_function *functions, size_t n)
+{
+	uint32_t names[DEPTH_MOST + CHAIN_MOST], node = 0;
+	size_t n_names;
+	bool whole = join_chain(p, t->chain, functions, n, names, &n_names);
+
+	if (!whole && unwind_chain(p, t))
+		whole = join_chain(p, t->chain, functions, n, names, &n_names);
 	*(whole ? &p->joined : &p->leaves) += 1;
-	while (n-- > 0)
-		node = stack_tree_node(&p->tree, node, names[n]);
+	while (n_names-- > 0)
+		node = stack_tree_node(&p->tree, node, names[n_names]);
 	return node;
 }
 
@@ -359,7 +411,7 @@ static uint32_t python_node(struct sampler *s, struct process *p, struct thread 
 		functions[i].name = stack_tree_name(&p->tree,
 						    python_name(p->python, functions[i].name));
 	if (still && n)
-		return joined_node(p, t->chain, functions, n);
+		return joined_node(p, t, functions, n);
 	p->apart++;
 	for (size_t i = n; i-- > 0;)
 		node = stack_tree_node(&p->tree, node, functions[i].name);
@@ -442,7 +494,7 @@ static void process_close(struct sampler *s, struct process *p)
 		snprintf(
 			words, sizeof(words),
 			"native functions inside Python's: all in %llu looks, the innermost alone in %llu "
-			"(no frame pointers), none in %llu (not read at the same moment)",
+			"(what called it is unknown), none in %llu (not read at the same moment)",
 			(unsigned long long)p->joined, (unsigned long long)p->leaves,
 			(unsigned long long)p->apart);
 		add_fact(s, p, "stacks", words);
@@ -755,7 +807,7 @@ static uint32_t find_stack(struct sampler *s, struct process *p, struct thread *
 
 	if (!stack && t->python.state)
 		stack = python_node(s, p, t);
-	return stack ? stack : native_node(p, t);
+	return stack ? stack : native_node(s, p, t);
 }
 
 /* Of a thread that perf has not seen yet: the function that it waits in, without its callers. */
