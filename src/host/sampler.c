@@ -66,6 +66,7 @@ struct thread {
 	int times_fd, cpu_fd, call_fd; /* below 0: not to be had */
 	bool seen;
 	bool waits;	      /* it has not run since the row below began */
+	bool newly_python;    /* its row is of the time before */
 	unsigned int idle;    /* looks since it ran */
 	unsigned int skipped; /* of them, since the last one that was made */
 	int64_t skipped_ns;
@@ -116,6 +117,7 @@ struct sampler {
 	int64_t now_ns, looked_ns, written_ns;
 	int64_t last_number; /* of the machine, when threads and processes were looked for */
 	bool lost_one;	     /* a thread has ended */
+	int64_t leaves_ns;   /* since when stacks of all threads that leave a processor come */
 	int64_t searched_ns; /* when that was, and for how many threads */
 	size_t searched;
 	int trouble;
@@ -237,6 +239,31 @@ static int take_cpu(const struct thread *t)
 	return cpu;
 }
 
+static struct thread *add_thread(struct sampler *s, struct process *p, pid_t id)
+{
+	struct row_thread row = { .thread = (uint32_t)id };
+	struct thread *t;
+	char name[32];
+
+	if (array_grow(&p->threads, &p->capacity, p->n + 1, sizeof(*p->threads)) < 0)
+		return NULL;
+	t = &p->threads[p->n++];
+	p->has_new_threads = true;
+	*t = (struct thread){ .id = id,
+			      .times_fd = peer_thread_open(p->pid, id, PEER_TIMES),
+			      .cpu_fd = peer_thread_open(p->pid, id, PEER_CPU),
+			      .call_fd = peer_thread_open(p->pid, id, PEER_CALL),
+			      .why = WAIT_ENDED,
+			      .looked_ns = s->now_ns };
+	if (t->times_fd >= 0)
+		peer_thread_times(t->times_fd, &t->times);
+	p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
+	peer_thread_name(p->pid, id, name, sizeof(name));
+	row.name = stack_tree_name(&p->tree, name);
+	append(s, p, RECORD_THREAD, &row);
+	return t;
+}
+
 static void native_came(void *arg, const struct native_sample *sample)
 {
 	struct sampler *s = arg;
@@ -284,7 +311,7 @@ static bool has_stood_still(struct sampler *s, struct thread *t, int cpu, int64_
 		return false;
 	native_drain_cpu(s->native, cpu, native_came, s);
 	return t->chain && t->chain->moment == NATIVE_LEFT && t->chain->time_ns <= begin_ns &&
-	       !has_come_back(t);
+	       t->chain->time_ns >= s->leaves_ns && !has_come_back(t);
 }
 
 /* The chain of a thread that stands still, by the tables of its files instead of frame pointers. */
@@ -309,7 +336,7 @@ static bool unwind_chain(struct process *p, struct thread *t)
 /* Of a thread that waits, too: what it left its processor with is its stack as long as it sleeps. */
 static void complete_chain(struct sampler *s, struct process *p, struct thread *t)
 {
-	if (!t->chain || !t->chain->has_registers || t->chain->moment != NATIVE_LEFT ||
+	if (!t->chain || !t->chain->has_registers || t->chain->time_ns < s->leaves_ns ||
 	    t->cpu_fd < 0 || !peer_thread_sleeps(t->cpu_fd))
 		return;
 	native_drain(s->native, native_came, s);
@@ -371,8 +398,10 @@ static void find_python_threads(struct sampler *s, struct process *p)
 	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
 
 	p->has_new_threads = false;
-	for (size_t i = 0; i < p->n; i++)
+	for (size_t i = 0; i < p->n; i++) {
+		p->threads[i].newly_python = !p->threads[i].python.state;
 		p->threads[i].python = (struct python_thread){ 0 };
+	}
 	/* It has become another program, perhaps of the same file. */
 	if (n < 0)
 		forget_program(s, p);
@@ -381,6 +410,8 @@ static void find_python_threads(struct sampler *s, struct process *p)
 
 		if (t)
 			t->python = found[i];
+		else /* it is about to run, or to write its number down */
+			p->has_new_threads = true;
 	}
 }
 
@@ -585,30 +616,11 @@ static void find_threads(struct sampler *s, struct process *p)
 		p->threads[i].seen = false;
 	for (int i = 0; i < n; i++) {
 		struct thread *t = thread_of(p, ids[i]);
-		char name[32];
 
 		if (!t) {
-			struct row_thread row = { .thread = (uint32_t)ids[i] };
-
-			if (array_grow(&p->threads, &p->capacity, p->n + 1, sizeof(*p->threads)) <
-			    0)
+			t = add_thread(s, p, ids[i]);
+			if (!t)
 				return;
-			t = &p->threads[p->n++];
-			p->has_new_threads = true;
-			*t = (struct thread){
-				.id = ids[i],
-				.times_fd = peer_thread_open(p->pid, ids[i], PEER_TIMES),
-				.cpu_fd = peer_thread_open(p->pid, ids[i], PEER_CPU),
-				.call_fd = peer_thread_open(p->pid, ids[i], PEER_CALL),
-				.why = WAIT_ENDED,
-				.looked_ns = s->now_ns
-			};
-			if (t->times_fd >= 0)
-				peer_thread_times(t->times_fd, &t->times);
-			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
-			peer_thread_name(p->pid, ids[i], name, sizeof(name));
-			row.name = stack_tree_name(&p->tree, name);
-			append(s, p, RECORD_THREAD, &row);
 		}
 		t->seen = true;
 	}
@@ -783,9 +795,9 @@ static bool may_skip(const struct sampler *s, const struct thread *t)
 {
 	const struct chain *c = t->chain; /* NULL: it has waited since it is known */
 
-	return !s->ends && s->native && native_has_leaves(s->native) && t->waits && is_waiting(t) &&
-	       (!c || (c->moment != NATIVE_RUNS && c->time_ns <= t->looked_ns)) &&
-	       t->skipped < t->idle / 2 && t->skipped < SKIPS_MOST;
+	return !s->ends && !t->newly_python && t->looked_ns >= s->leaves_ns && t->waits &&
+	       is_waiting(t) && (!c || c->time_ns <= t->looked_ns) && t->skipped < t->idle / 2 &&
+	       t->skipped < SKIPS_MOST;
 }
 
 /* It waits as before. */
@@ -803,8 +815,9 @@ static void skip(const struct sampler *s, struct thread *t)
 static uint32_t find_stack(struct sampler *s, struct process *p, struct thread *t, bool ran)
 {
 	/* A thread that has not run is where it was. */
-	uint32_t stack = ran ? 0 : t->row.stack;
+	uint32_t stack = ran || (t->newly_python && t->python.state) ? 0 : t->row.stack;
 
+	t->newly_python = false;
 	if (!stack && t->python.state)
 		stack = python_node(s, p, t);
 	return stack ? stack : native_node(s, p, t);
@@ -885,8 +898,10 @@ static void look(struct sampler *s)
 		s->looked_ns = s->now_ns;
 		look_around(s);
 	}
-	if (s->native)
+	if (s->native) {
 		native_drain(s->native, native_came, s);
+		s->leaves_ns = native_leaves_since(s->native, s->now_ns);
+	}
 	for (size_t i = 0; i < s->n; i++) {
 		struct process *p = s->processes[i];
 
@@ -909,6 +924,7 @@ static void *sample(void *arg)
 
 	pace_init(&pace, s->hz);
 	s->now_ns = s->written_ns = next_ns;
+	s->leaves_ns = INT64_MAX;
 	while (!s->ends) {
 		int64_t pause_ns, left_ns;
 
