@@ -249,21 +249,21 @@ static bool step(struct unwinder *u, const struct rule *rule, uint64_t *register
 	return (now >> UNWIND_IP & 1) && registers[UNWIND_IP] && cfa > before[UNWIND_SP];
 }
 
-size_t unwind(struct unwinder *u, const uint64_t taken[UNWIND_REGISTERS], uint64_t *ips,
+size_t unwind(struct unwinder *u, const uint64_t registers[UNWIND_REGISTERS], uint64_t *ips,
 	      size_t most)
 {
-	uint64_t registers[UNWIND_REGISTERS];
+	uint64_t now[UNWIND_REGISTERS];
 	uint32_t valid = (UINT32_C(1) << UNWIND_REGISTERS) - 1;
 	bool called = false;
 	size_t n = 0;
 
-	memcpy(registers, taken, sizeof(registers));
+	memcpy(now, registers, sizeof(now));
 	memset(u->page_at, 0, sizeof(u->page_at));
 	while (n < most) {
-		struct rule rule = find_rule(u, registers[UNWIND_IP] - called);
+		struct rule rule = find_rule(u, now[UNWIND_IP] - called);
 
-		ips[n++] = registers[UNWIND_IP];
-		if (!rule.known || !step(u, &rule, registers, &valid))
+		ips[n++] = now[UNWIND_IP];
+		if (!rule.known || !step(u, &rule, now, &valid))
 			break;
 		called = !rule.signal;
 	}
