@@ -476,25 +476,6 @@ static void opened_twice(void **state)
 	end_child(pid);
 }
 
-static void refusals(void **state)
-{
-	struct native *n = NULL;
-	char why[512] = "";
-	pid_t pid = fork();
-
-	(void)state;
-	if (pid == 0)
-		_exit(0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(native_open(&n, pid, 100, why, sizeof(why)), -ESRCH);
-	assert_non_null(strstr(why, "has ended"));
-	assert_int_equal(native_open(&n, getpid(), 0, why, sizeof(why)), -EINVAL);
-	explain(-EINVAL, 1, UINT32_MAX, why, sizeof(why));
-	assert_non_null(strstr(why, "perf_event_max_sample_rate"));
-	assert_null(n);
-	native_close(NULL);
-}
-
 static void *last_tells(void *left)
 {
 	if (left)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks of threads that leave their CPU pause where they do so too often; by hand, so the source itself is included.
+ * Stacks of threads that leave their CPU pause where they do so too often, and what cannot be sampled; by hand, so
+ * the source itself is included.
  */
 #include "host/native.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -39,9 +41,28 @@ static void pauses(void **state)
 	free(n);
 }
 
+static void refusals(void **state)
+{
+	struct native *n = NULL;
+	char why[512] = "";
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(native_open(&n, pid, 100, why, sizeof(why)), -ESRCH);
+	assert_non_null(strstr(why, "has ended"));
+	assert_int_equal(native_open(&n, getpid(), 0, why, sizeof(why)), -EINVAL);
+	explain(-EINVAL, 1, UINT32_MAX, why, sizeof(why));
+	assert_non_null(strstr(why, "perf_event_max_sample_rate"));
+	assert_null(n);
+	native_close(NULL);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(pauses) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(pauses), cmocka_unit_test(refusals) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
