@@ -964,15 +964,23 @@ static void perf_map(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names),	   cmocka_unit_test(build_ids),
-		cmocka_unit_test(damaged),	   cmocka_unit_test(stripped),
-		cmocka_unit_test(new_and_deleted), cmocka_unit_test(perf_map),
-		cmocka_unit_test(rings),	   cmocka_unit_test(doubles),
-		cmocka_unit_test(refusals),	   cmocka_unit_test(chains),
-		cmocka_unit_test(leaving),	   cmocka_unit_test(shares),
-		cmocka_unit_test(later_thread),	   cmocka_unit_test(grandchild),
-		cmocka_unit_test(before_exec),	   cmocka_unit_test(threads_meanwhile),
-		cmocka_unit_test(opened_twice),	   cmocka_unit_test(few_files),
+		cmocka_unit_test(names),
+		cmocka_unit_test(build_ids),
+		cmocka_unit_test(damaged),
+		cmocka_unit_test(stripped),
+		cmocka_unit_test(new_and_deleted),
+		cmocka_unit_test(perf_map),
+		cmocka_unit_test(rings),
+		cmocka_unit_test(doubles),
+		cmocka_unit_test(chains),
+		cmocka_unit_test(leaving),
+		cmocka_unit_test(shares),
+		cmocka_unit_test(later_thread),
+		cmocka_unit_test(grandchild),
+		cmocka_unit_test(before_exec),
+		cmocka_unit_test(threads_meanwhile),
+		cmocka_unit_test(opened_twice),
+		cmocka_unit_test(few_files),
 	};
 
 	if (argc == 2 && !strcmp(argv[1], "spin"))
