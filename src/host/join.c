@@ -61,8 +61,29 @@ static const struct {
 	{ "[unknown]", JOIN_GLUE },
 };
 
+/* What files begin with whose functions have no name here: programs of distributions are stripped. */
+static const struct {
+	const char *begin;
+	enum join_kind kind;
+} known_files[] = {
+	{ "python3", JOIN_GLUE }, { "libpython3", JOIN_GLUE }, { "libc.so.", JOIN_BASE },
+	{ "libc-2.", JOIN_BASE }, { "libpthread", JOIN_BASE },
+};
+
+static enum join_kind nameless_kind(const char *label)
+{
+	const char *file = strstr(label, " (");
+
+	for (size_t i = 0; file && i < sizeof(known_files) / sizeof(known_files[0]); i++)
+		if (strncmp(file + 2, known_files[i].begin, strlen(known_files[i].begin)) == 0)
+			return known_files[i].kind;
+	return JOIN_OTHER;
+}
+
 enum join_kind join_kind_of(const char *label)
 {
+	if (strncmp(label, "0x", 2) == 0)
+		return nameless_kind(label);
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strncmp(label, known[i].begin, strlen(known[i].begin)) == 0)
 			return known[i].kind;
@@ -93,7 +114,7 @@ bool join_stacks(const struct python_function *python, size_t n_python,
 		evals += native[i].kind == JOIN_EVAL;
 	whole = evals == entries && entries && python[n_python - 1].entry;
 	for (size_t i = 0; i < (whole ? n_native : n_native > 0); i++) {
-		if (native[i].kind == JOIN_OTHER)
+		if (native[i].kind == JOIN_OTHER || (native[i].kind == JOIN_BASE && at < n_python))
 			names[n++] = native[i].name;
 		else if (native[i].kind == JOIN_EVAL && whole)
 			at = take_python(python, n_python, at, names, &n);

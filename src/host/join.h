@@ -17,6 +17,7 @@ enum join_kind {
 	JOIN_OTHER,
 	JOIN_EVAL, /* runs Python functions */
 	JOIN_GLUE, /* of the interpreter, between these and what they call; says nothing */
+	JOIN_BASE, /* of the C library, without a name: outside all Python functions it has started the program */
 };
 /* Of a native function as symbols_name has it: "name (file)". */
 enum join_kind join_kind_of(const char *label);

@@ -26,18 +26,23 @@
 #include "base/buf.h"
 #include "base/hash_map.h"
 #include "base/small_file.h"
+#include "host/unwind.h"
 
 /* With its first page what the kernel lets every user lock (kernel.perf_event_mlock_kb). */
 #define RING_BYTES ((size_t)512 << 10)
-#define RECORD_BYTES 65536 /* a record's size has 16 bits */
-#define LEAVE_HZ 4000
+#define RECORD_BYTES 65536	    /* a record's size has 16 bits */
+#define LEAVE_HZ 4000		    /* of a CPU; more would slow down the program */
+#define LEAVE_NS INT64_C(100000000) /* over such a time */
+#define PAUSE_NS INT64_C(1000000000)
+#define PAUSE_MOST_NS (16 * PAUSE_NS)
 #define ROUNDS 64 /* of listing threads; a program may start them faster than we look */
 
 struct ring {
 	int cpu, fd; /* fd: of the event that owns it, -1: none yet */
 	struct perf_event_mmap_page *page;
 	const char *data;
-	size_t size; /* of data, a power of two */
+	size_t size;	 /* of data, a power of two */
+	uint64_t leaves; /* samples of these, lately */
 };
 
 /* What the kernel takes a stack at. */
@@ -65,8 +70,11 @@ struct native {
 	struct thread *threads; /* first those that were opened, in this order */
 	size_t n_threads, threads_capacity;
 	struct hash_map threads_by_tid;
-	bool doubled; /* some samples may come twice */
-	bool leaves;  /* stacks of threads that leave their CPU are to be had */
+	bool doubled;	   /* some samples may come twice */
+	bool leaves;	   /* stacks of threads that leave their CPU are to be had */
+	int64_t leaves_ns; /* since when, without a gap; INT64_MAX: not now */
+	int64_t counted_ns,
+		pause_ns; /* since when they are counted, and how long the next gap is */
 	bool raised;
 	struct rlimit before;
 	uint64_t lost;
@@ -80,7 +88,7 @@ struct native {
 struct sample_head {
 	struct perf_event_header header;
 	uint32_t pid, tid;
-	uint64_t time_ns, id, period, n_ips;
+	uint64_t time_ns, id, n_ips;
 };
 
 struct exit_record {
@@ -138,14 +146,6 @@ static long setting(const char *name)
 	return small_file_line(path, line, sizeof(line)) ? strtol(line, NULL, 10) : -1;
 }
 
-/* Of a thread that changes its CPU's threads more often the kernel takes only some, so that it costs little. */
-static unsigned int leave_hz(void)
-{
-	long most = setting("perf_event_max_sample_rate");
-
-	return most > 0 && most < LEAVE_HZ ? (unsigned int)most : LEAVE_HZ;
-}
-
 static int perf_open(enum occasion occasion, unsigned int hz, pid_t tid, int cpu)
 {
 	bool leave = occasion == OCCASION_LEAVE;
@@ -153,10 +153,11 @@ static int perf_open(enum occasion occasion, unsigned int hz, pid_t tid, int cpu
 		.type = PERF_TYPE_SOFTWARE, /* virtual machines have no hardware events */
 		.config = leave ? PERF_COUNT_SW_CONTEXT_SWITCHES : PERF_COUNT_SW_CPU_CLOCK,
 		.size = sizeof(attr),
-		.freq = 1,
-		.sample_freq = leave ? leave_hz() : hz,
+		.freq = !leave,
+		.sample_freq = leave ? 1 : hz, /* each time that it leaves */
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
-			       PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN,
+			       PERF_SAMPLE_CALLCHAIN,
+		.sample_regs_user = leave ? unwind_kernel_mask() : 0,
 		.exclude_kernel = !leave, /* which is where a thread leaves */
 		.exclude_hv = 1,
 		.exclude_callchain_kernel = 1,
@@ -165,7 +166,11 @@ static int perf_open(enum occasion occasion, unsigned int hz, pid_t tid, int cpu
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};
-	long fd = syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	long fd;
+
+	if (attr.sample_regs_user)
+		attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	fd = syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
 }
@@ -449,13 +454,14 @@ static bool counts(struct native *n, const struct sample_head *head, const struc
 	return true;
 }
 
-static void take_sample(struct native *n, size_t size, native_fn *fn, void *arg)
+static void take_sample(struct native *n, struct ring *ring, size_t size, native_fn *fn, void *arg)
 {
 	struct sample_head head;
 	uint64_t *ips = &n->record.words[sizeof(head) / 8];
 	const struct event *event;
 	enum native_moment moment = NATIVE_RUNS;
-	size_t kept = 0;
+	const uint64_t *registers = NULL;
+	size_t kept = 0, after;
 
 	if (size < sizeof(head))
 		return;
@@ -463,24 +469,32 @@ static void take_sample(struct native *n, size_t size, native_fn *fn, void *arg)
 	event = event_find(n, head.id);
 	if (head.n_ips > (size - sizeof(head)) / 8 || (n->doubled && !counts(n, &head, event)))
 		return;
-	if (event && event->occasion == OCCASION_LEAVE)
-		moment = head.period == 1 ? NATIVE_LEFT : NATIVE_LEFT_SOME;
+	/* Behind the addresses: of which kind they are, then the registers. */
+	after = sizeof(head) / 8 + head.n_ips;
+	if (event && event->occasion == OCCASION_LEAVE &&
+	    size / 8 >= after + 1 + (size_t)__builtin_popcountll(unwind_kernel_mask()) &&
+	    n->record.words[after] == PERF_SAMPLE_REGS_ABI_64)
+		registers = &n->record.words[after + 1];
+	if (event && event->occasion == OCCASION_LEAVE) {
+		moment = NATIVE_LEFT;
+		ring->leaves++;
+	}
 	for (size_t i = 0; i < head.n_ips; i++)
 		if (ips[i] < (uint64_t)PERF_CONTEXT_MAX) /* else a mark of what follows */
 			ips[kept++] = ips[i];
-	fn(arg,
-	   &(struct native_sample){ (int64_t)head.time_ns, head.pid, head.tid, moment, ips, kept });
+	fn(arg, &(struct native_sample){ (int64_t)head.time_ns, head.pid, head.tid, moment, ips,
+					 kept, registers });
 }
 
-static void take_record(struct native *n, const struct perf_event_header *header, native_fn *fn,
-			void *arg)
+static void take_record(struct native *n, struct ring *ring, const struct perf_event_header *header,
+			native_fn *fn, void *arg)
 {
 	struct lost_record lost;
 	struct exit_record gone;
 	struct thread *thread;
 
 	if (header->type == PERF_RECORD_SAMPLE) {
-		take_sample(n, header->size, fn, arg);
+		take_sample(n, ring, header->size, fn, arg);
 	} else if (header->type == PERF_RECORD_LOST && header->size >= sizeof(lost)) {
 		memcpy(&lost, n->record.bytes, sizeof(lost));
 		n->lost += lost.lost;
@@ -513,7 +527,7 @@ static void ring_drain(struct native *n, struct ring *ring, native_fn *fn, void 
 		if (header.size < sizeof(header) || header.size > head - tail)
 			break;
 		copy_out(ring, tail, n->record.bytes, header.size);
-		take_record(n, &header, fn, arg);
+		take_record(n, ring, &header, fn, arg);
 		tail += header.size;
 	}
 	/* After a record that cannot be, nothing says where the next one begins. */
@@ -525,6 +539,52 @@ void native_drain(struct native *n, native_fn *fn, void *arg)
 	for (size_t i = 0; i < n->n_rings; i++)
 		if (n->rings[i].page)
 			ring_drain(n, &n->rings[i], fn, arg);
+}
+
+static void switch_leaves(struct native *n, bool on)
+{
+	for (size_t i = 0; i < n->n_events; i++)
+		if (n->events[i].fd >= 0 && n->events[i].occasion == OCCASION_LEAVE)
+			ioctl(n->events[i].fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE,
+			      0);
+}
+
+/* Whether threads of one CPU leave it so often that to take their stacks would cost the program something. */
+static bool leaves_too_often(const struct native *n, int64_t passed_ns)
+{
+	uint64_t most = LEAVE_HZ * (uint64_t)(passed_ns > LEAVE_NS ? passed_ns : LEAVE_NS) /
+			UINT64_C(1000000000);
+
+	for (size_t i = 0; i < n->n_rings; i++)
+		if (n->rings[i].leaves > most)
+			return true;
+	return false;
+}
+
+int64_t native_leaves_since(struct native *n, int64_t now_ns)
+{
+	int64_t passed_ns = now_ns - n->counted_ns;
+
+	if (!n->leaves)
+		return INT64_MAX;
+	if (n->leaves_ns == INT64_MAX && passed_ns >= n->pause_ns) {
+		switch_leaves(n, true);
+		n->leaves_ns = now_ns;
+	} else if (n->leaves_ns != INT64_MAX && leaves_too_often(n, passed_ns)) {
+		switch_leaves(n, false);
+		n->leaves_ns = INT64_MAX;
+		n->pause_ns = n->pause_ns ? 2 * n->pause_ns : PAUSE_NS;
+		if (n->pause_ns > PAUSE_MOST_NS)
+			n->pause_ns = PAUSE_MOST_NS;
+	} else if (n->leaves_ns == INT64_MAX || passed_ns < LEAVE_NS) {
+		return n->leaves_ns;
+	} else if (now_ns - n->leaves_ns > PAUSE_MOST_NS) {
+		n->pause_ns = 0;
+	}
+	n->counted_ns = now_ns;
+	for (size_t i = 0; i < n->n_rings; i++)
+		n->rings[i].leaves = 0;
+	return n->leaves_ns;
 }
 
 void native_drain_cpu(struct native *n, int cpu, native_fn *fn, void *arg)

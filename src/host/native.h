@@ -14,9 +14,8 @@
 #include <sys/types.h>
 
 enum native_moment {
-	NATIVE_RUNS,	 /* by the clock, in the middle of something */
-	NATIVE_LEFT,	 /* it left its CPU, as it did each time before that a sample came of */
-	NATIVE_LEFT_SOME /* likewise, but it does so too often for a sample of each time */
+	NATIVE_RUNS, /* by the clock, in the middle of something */
+	NATIVE_LEFT, /* it left its CPU */
 };
 
 struct native_sample {
@@ -27,6 +26,7 @@ struct native_sample {
 	 * ip - 1, which matters for a call at a function's very end. */
 	const uint64_t *ips;
 	size_t n;
+	const uint64_t *registers; /* as unwind_take wants them; NULL: none */
 };
 struct native;
 
@@ -48,6 +48,9 @@ void native_drain_cpu(struct native *n, int cpu, native_fn *fn, void *arg);
 /* Whether there are samples of all threads that leave their CPU: users without CAP_PERFMON get none where
  * kernel.perf_event_paranoid is above 1. */
 bool native_has_leaves(const struct native *n);
+/* Since when there is one for each time that a thread left its CPU; INT64_MAX: there is not. They have pauses where
+ * threads do that too often for it to cost nothing. To be asked now and then, after native_drain. */
+int64_t native_leaves_since(struct native *n, int64_t now_ns);
 
 /* Samples that the kernel dropped because nobody drained, told so far. */
 uint64_t native_lost(const struct native *n);

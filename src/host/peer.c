@@ -91,6 +91,18 @@ int peer_thread_cpu(int fd)
 	return at ? (int)strtol(at, NULL, 10) : -1;
 }
 
+bool peer_thread_sleeps(int fd)
+{
+	char text[1024], *at;
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	at = strrchr(text, ')');
+	return at && (strncmp(at, ") S", 3) == 0 || strncmp(at, ") D", 3) == 0);
+}
+
 /* The first bytes of a file below /proc/PID/task/THREAD; false if there is none. */
 static bool read_of_thread(pid_t pid, pid_t thread, const char *name, char *out, size_t size)
 {

@@ -41,6 +41,8 @@ int peer_thread_open(pid_t pid, pid_t thread, const char *file);
 int peer_thread_times(int fd, struct peer_times *ret_times);
 /* The processor that it runs on, or ran on last; -1: unknown. */
 int peer_thread_cpu(int fd);
+/* By the same descriptor: whether it waits and will not run before somebody wakes it. */
+bool peer_thread_sleeps(int fd);
 /* "name", cut to fit; empty if it has none. */
 void peer_thread_name(pid_t pid, pid_t thread, char *out, size_t size);
 /* The kernel's function that it sleeps in, likewise; empty or "0" where that is not told. */

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "host/symbols.h"
+#include "host/unwind.h"
 
 #define PLACES_MOST 65536 /* then it begins again: libraries come and go */
 #define UNKNOWN_NS INT64_C(1000000000)
@@ -17,10 +18,12 @@
 void places_open(struct places *p, pid_t pid)
 {
 	*p = (struct places){ .symbols = symbols_open(pid) };
+	p->unwinder = unwinder_open(pid, p->symbols);
 }
 
 void places_close(struct places *p)
 {
+	unwinder_close(p->unwinder);
 	symbols_close(p->symbols);
 	hash_map_release(&p->by_ip);
 	free(p->known);

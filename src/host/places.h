@@ -21,7 +21,8 @@ struct place {
 };
 
 struct places {
-	struct symbols *symbols; /* NULL: no memory */
+	struct symbols *symbols;   /* NULL: no memory */
+	struct unwinder *unwinder; /* NULL: none is to be had */
 	struct place *known;
 	size_t n, capacity;
 	struct hash_map by_ip;

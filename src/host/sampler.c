@@ -25,6 +25,7 @@
 #include "host/python_stack.h"
 #include "host/stack_shard.h"
 #include "host/symbols.h"
+#include "host/unwind.h"
 #include "host/waits.h"
 #include "trace/rundir.h"
 #include "trace/shard.h"
@@ -55,6 +56,8 @@ struct chain {
 	uint32_t stack; /* 0: not named yet */
 	size_t n;
 	uint64_t ips[CHAIN_MOST];
+	bool has_registers;
+	uint64_t registers[UNWIND_REGISTERS];
 };
 
 /* A thread, and what it has done since the last row about it. */
@@ -63,6 +66,7 @@ struct thread {
 	int times_fd, cpu_fd, call_fd; /* below 0: not to be had */
 	bool seen;
 	bool waits;	      /* it has not run since the row below began */
+	bool newly_python;    /* its row is of the time before */
 	unsigned int idle;    /* looks since it ran */
 	unsigned int skipped; /* of them, since the last one that was made */
 	int64_t skipped_ns;
@@ -110,6 +114,7 @@ struct sampler {
 	int64_t now_ns, looked_ns, written_ns;
 	int64_t last_number; /* of the machine, when threads and processes were looked for */
 	bool lost_one;	     /* a thread has ended */
+	int64_t leaves_ns;   /* since when stacks of all threads that leave a processor come */
 	int64_t searched_ns; /* when that was, and for how many threads */
 	size_t searched;
 	int trouble;
@@ -182,6 +187,31 @@ static int take_cpu(const struct thread *t)
 	return cpu;
 }
 
+static struct thread *add_thread(struct sampler *s, struct process *p, pid_t id)
+{
+	struct row_thread row = { .thread = (uint32_t)id };
+	struct thread *t;
+	char name[32];
+
+	if (array_grow(&p->threads, &p->capacity, p->n + 1, sizeof(*p->threads)) < 0)
+		return NULL;
+	t = &p->threads[p->n++];
+	p->has_new_threads = true;
+	*t = (struct thread){ .id = id,
+			      .times_fd = peer_thread_open(p->pid, id, PEER_TIMES),
+			      .cpu_fd = peer_thread_open(p->pid, id, PEER_CPU),
+			      .call_fd = peer_thread_open(p->pid, id, PEER_CALL),
+			      .why = WAIT_ENDED,
+			      .looked_ns = s->now_ns };
+	if (t->times_fd >= 0)
+		peer_thread_times(t->times_fd, &t->times);
+	p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
+	peer_thread_name(p->pid, id, name, sizeof(name));
+	row.name = stack_tree_name(&p->shard.tree, name);
+	stack_shard_append(&p->shard, RECORD_THREAD, &row);
+	return t;
+}
+
 static void native_came(void *arg, const struct native_sample *sample)
 {
 	struct sampler *s = arg;
@@ -203,6 +233,9 @@ static void native_came(void *arg, const struct native_sample *sample)
 	c->stack = 0;
 	c->n = sample->n < CHAIN_MOST ? sample->n : CHAIN_MOST;
 	memcpy(c->ips, sample->ips, c->n * sizeof(*c->ips));
+	c->has_registers = sample->registers;
+	if (sample->registers)
+		unwind_take(sample->registers, c->registers);
 }
 
 /* All but the first are return addresses: the call is before. */
@@ -211,10 +244,59 @@ static struct join_native chain_function(struct process *p, const struct chain *
 	return places_find(&p->places, &p->shard.tree, c->ips[i] - (i > 0), i == 0);
 }
 
-static uint32_t native_node(struct process *p, struct thread *t)
+static bool has_come_back(const struct thread *t)
+{
+	struct peer_times now;
+
+	return peer_thread_times(t->times_fd, &now) < 0 || now.turns != t->times.turns;
+}
+
+/* Whether the thread had left its processor with that stack before `begin_ns`, and has not come back: this
+ * thread has been on that processor since. */
+static bool has_stood_still(struct sampler *s, struct thread *t, int cpu, int64_t begin_ns)
+{
+	if (!s->native || cpu < 0)
+		return false;
+	native_drain_cpu(s->native, cpu, native_came, s);
+	return t->chain && t->chain->moment == NATIVE_LEFT && t->chain->time_ns <= begin_ns &&
+	       t->chain->time_ns >= s->leaves_ns && !has_come_back(t);
+}
+
+/* The chain of a thread that stands still, by the tables of its files instead of frame pointers. */
+static bool unwind_chain(struct process *p, struct thread *t)
 {
 	struct chain *c = t->chain;
+	uint64_t ips[CHAIN_MOST];
+	size_t n;
 
+	if (!c->has_registers || !p->places.unwinder)
+		return false;
+	c->has_registers = false; /* once is enough */
+	n = unwind(p->places.unwinder, c->registers, ips, CHAIN_MOST);
+	if (n < 2 || has_come_back(t))
+		return false;
+	memcpy(c->ips, ips, n * sizeof(*ips));
+	c->n = n;
+	c->stack = 0;
+	return true;
+}
+
+/* Of a thread that waits, too: what it left its processor with is its stack as long as it sleeps. */
+static void complete_chain(struct sampler *s, struct process *p, struct thread *t)
+{
+	if (!t->chain || !t->chain->has_registers || t->chain->time_ns < s->leaves_ns ||
+	    t->cpu_fd < 0 || !peer_thread_sleeps(t->cpu_fd))
+		return;
+	native_drain(s->native, native_came, s);
+	unwind_chain(p, t);
+}
+
+static uint32_t native_node(struct sampler *s, struct process *p, struct thread *t)
+{
+	struct chain *c;
+
+	complete_chain(s, p, t);
+	c = t->chain;
 	if (!c || c->stack)
 		return c ? c->stack : 0;
 	for (size_t i = c->n; i-- > 0;)
@@ -222,32 +304,29 @@ static uint32_t native_node(struct process *p, struct thread *t)
 	return c->stack;
 }
 
-/* Whether the thread had left its processor with that stack before `begin_ns`, and has not come back: this
- * thread has been on that processor since. */
-static bool has_stood_still(struct sampler *s, struct thread *t, int cpu, int64_t begin_ns)
-{
-	struct peer_times now;
-
-	if (!s->native || cpu < 0)
-		return false;
-	native_drain_cpu(s->native, cpu, native_came, s);
-	return t->chain && t->chain->moment == NATIVE_LEFT && t->chain->time_ns <= begin_ns &&
-	       peer_thread_times(t->times_fd, &now) == 0 && now.turns == t->times.turns;
-}
-
-static uint32_t joined_node(struct process *p, const struct chain *c,
-			    const struct python_function *functions, size_t n)
+static bool join_chain(struct process *p, const struct chain *c,
+		       const struct python_function *functions, size_t n, uint32_t *names,
+		       size_t *ret_n)
 {
 	struct join_native native[CHAIN_MOST];
-	uint32_t names[DEPTH_MOST + CHAIN_MOST], node = 0;
-	bool whole;
 
 	for (size_t i = 0; i < c->n; i++)
 		native[i] = chain_function(p, c, i);
-	whole = join_stacks(functions, n, native, c->n, names, &n);
+	return join_stacks(functions, n, native, c->n, names, ret_n);
+}
+
+static uint32_t joined_node(struct process *p, struct thread *t,
+			    const struct python_function *functions, size_t n)
+{
+	uint32_t names[DEPTH_MOST + CHAIN_MOST], node = 0;
+	size_t n_names;
+	bool whole = join_chain(p, t->chain, functions, n, names, &n_names);
+
+	if (!whole && unwind_chain(p, t))
+		whole = join_chain(p, t->chain, functions, n, names, &n_names);
 	*(whole ? &p->joined : &p->leaves) += 1;
-	while (n-- > 0)
-		node = stack_tree_node(&p->shard.tree, node, names[n]);
+	while (n_names-- > 0)
+		node = stack_tree_node(&p->shard.tree, node, names[n_names]);
 	return node;
 }
 
@@ -267,8 +346,10 @@ static void find_python_threads(struct process *p)
 	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
 
 	p->has_new_threads = false;
-	for (size_t i = 0; i < p->n; i++)
+	for (size_t i = 0; i < p->n; i++) {
+		p->threads[i].newly_python = !p->threads[i].python.state;
 		p->threads[i].python = (struct python_thread){ 0 };
+	}
 	/* It has become another program, perhaps of the same file. */
 	if (n < 0)
 		forget_program(p);
@@ -277,6 +358,8 @@ static void find_python_threads(struct process *p)
 
 		if (t)
 			t->python = found[i];
+		else /* it is about to run, or to write its number down */
+			p->has_new_threads = true;
 	}
 }
 
@@ -307,7 +390,7 @@ static uint32_t python_node(struct sampler *s, struct process *p, struct thread 
 		functions[i].name = stack_tree_name(&p->shard.tree,
 						    python_name(p->python, functions[i].name));
 	if (still && n)
-		return joined_node(p, t->chain, functions, n);
+		return joined_node(p, t, functions, n);
 	p->apart++;
 	for (size_t i = n; i-- > 0;)
 		node = stack_tree_node(&p->shard.tree, node, functions[i].name);
@@ -385,7 +468,7 @@ static void process_close(struct sampler *s, struct process *p)
 		snprintf(
 			words, sizeof(words),
 			"native functions inside Python's: all in %llu looks, the innermost alone in %llu "
-			"(no frame pointers), none in %llu (not read at the same moment)",
+			"(what called it is unknown), none in %llu (not read at the same moment)",
 			(unsigned long long)p->joined, (unsigned long long)p->leaves,
 			(unsigned long long)p->apart);
 		stack_shard_fact(&p->shard, "stacks", words);
@@ -473,30 +556,11 @@ static void find_threads(struct sampler *s, struct process *p)
 		p->threads[i].seen = false;
 	for (int i = 0; i < n; i++) {
 		struct thread *t = thread_of(p, ids[i]);
-		char name[32];
 
 		if (!t) {
-			struct row_thread row = { .thread = (uint32_t)ids[i] };
-
-			if (array_grow(&p->threads, &p->capacity, p->n + 1, sizeof(*p->threads)) <
-			    0)
+			t = add_thread(s, p, ids[i]);
+			if (!t)
 				return;
-			t = &p->threads[p->n++];
-			p->has_new_threads = true;
-			*t = (struct thread){
-				.id = ids[i],
-				.times_fd = peer_thread_open(p->pid, ids[i], PEER_TIMES),
-				.cpu_fd = peer_thread_open(p->pid, ids[i], PEER_CPU),
-				.call_fd = peer_thread_open(p->pid, ids[i], PEER_CALL),
-				.why = WAIT_ENDED,
-				.looked_ns = s->now_ns
-			};
-			if (t->times_fd >= 0)
-				peer_thread_times(t->times_fd, &t->times);
-			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
-			peer_thread_name(p->pid, ids[i], name, sizeof(name));
-			row.name = stack_tree_name(&p->shard.tree, name);
-			stack_shard_append(&p->shard, RECORD_THREAD, &row);
 		}
 		t->seen = true;
 	}
@@ -671,9 +735,9 @@ static bool may_skip(const struct sampler *s, const struct thread *t)
 {
 	const struct chain *c = t->chain; /* NULL: it has waited since it is known */
 
-	return !s->ends && s->native && native_has_leaves(s->native) && t->waits && is_waiting(t) &&
-	       (!c || (c->moment != NATIVE_RUNS && c->time_ns <= t->looked_ns)) &&
-	       t->skipped < t->idle / 2 && t->skipped < SKIPS_MOST;
+	return !s->ends && !t->newly_python && t->looked_ns >= s->leaves_ns && t->waits &&
+	       is_waiting(t) && (!c || c->time_ns <= t->looked_ns) && t->skipped < t->idle / 2 &&
+	       t->skipped < SKIPS_MOST;
 }
 
 /* It waits as before. */
@@ -691,11 +755,12 @@ static void skip(const struct sampler *s, struct thread *t)
 static uint32_t find_stack(struct sampler *s, struct process *p, struct thread *t, bool ran)
 {
 	/* A thread that has not run is where it was. */
-	uint32_t stack = ran ? 0 : t->row.stack;
+	uint32_t stack = ran || (t->newly_python && t->python.state) ? 0 : t->row.stack;
 
+	t->newly_python = false;
 	if (!stack && t->python.state)
 		stack = python_node(s, p, t);
-	return stack ? stack : native_node(p, t);
+	return stack ? stack : native_node(s, p, t);
 }
 
 /* Of a thread that perf has not seen yet: the function that it waits in, without its callers. */
@@ -774,8 +839,10 @@ static void look(struct sampler *s)
 		s->looked_ns = s->now_ns;
 		look_around(s);
 	}
-	if (s->native)
+	if (s->native) {
 		native_drain(s->native, native_came, s);
+		s->leaves_ns = native_leaves_since(s->native, s->now_ns);
+	}
 	for (size_t i = 0; i < s->n; i++) {
 		struct process *p = s->processes[i];
 
@@ -798,6 +865,7 @@ static void *sample(void *arg)
 
 	pace_init(&pace, s->hz);
 	s->now_ns = s->written_ns = next_ns;
+	s->leaves_ns = INT64_MAX;
 	while (!s->ends) {
 		int64_t pause_ns, left_ns;
 

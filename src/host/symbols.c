@@ -691,6 +691,28 @@ const char *symbols_build_id(struct symbols *s, uint64_t ip)
 	return s->files[map->file - 1]->build_id[0] ? s->files[map->file - 1]->build_id : NULL;
 }
 
+bool symbols_place(struct symbols *s, uint64_t ip, struct symbols_place *ret_place)
+{
+	const struct map *map = map_in(s, ip);
+	struct file *file = map && map->file ? s->files[map->file - 1] : NULL;
+	uint64_t offset;
+
+	if (!file)
+		return false;
+	file_load(s, file, map);
+	offset = ip - map->start + map->offset;
+	for (size_t i = 0; i < file->n_loads; i++) {
+		const Elf64_Phdr *load = &file->loads[i];
+
+		if (offset - load->p_offset >= load->p_filesz)
+			continue;
+		*ret_place = (struct symbols_place){ map->file - 1, file->fd,
+						     offset - load->p_offset + load->p_vaddr };
+		return true;
+	}
+	return false;
+}
+
 bool symbols_file(const struct symbols *s, size_t number, const char **ret_path,
 		  const char **ret_build_id)
 {

@@ -29,6 +29,15 @@ void symbols_refresh(struct symbols *s);
 /* The build id of the file an address lies in, as hex, or NULL. Lives as long as the symbols. */
 const char *symbols_build_id(struct symbols *s, uint64_t ip);
 
+/* The file that an address lies in, and where: as its own tables count. fd is that of the symbols, below 0: it could
+ * not be opened. False: in none. */
+struct symbols_place {
+	size_t file; /* number, as for symbols_file */
+	int fd;
+	uint64_t address;
+};
+bool symbols_place(struct symbols *s, uint64_t ip, struct symbols_place *ret_place);
+
 /* The files that names were asked for in, by number from 0; false: there are no more. ret_path is NULL for one that was
  * mapped only, ret_build_id for one without. Both live as long as the symbols. */
 bool symbols_file(const struct symbols *s, size_t number, const char **ret_path,

@@ -272,7 +272,7 @@ def pprof(*words):
 def pprof_stacks(path):
     """As pprof -raw lists them: values, and "function file:line", innermost first."""
     text = pprof("-raw", path)
-    places = dict(re.findall(r"^ +(\d+): 0x0 (?:M=\d+ )?(.*) s=\d+", text, re.M))
+    places = dict(re.findall(r"^ +(\d+): 0x[0-9a-f]+ (?:M=\d+ )?(.*) s=\d+", text, re.M))
     # Newer ones show a column, too.
     places = {number: re.sub(r"(:\d+):\d+$", r"\1", place) for number, place in places.items()}
     samples = text.split("Samples:\n")[1].split("Locations\n")[0].splitlines()

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import types
 
 from cli import Skip, check, equal, main, moescope, one_sentence, test
@@ -395,6 +396,62 @@ def build_ids_of_files_with_functions():
     equal(r.status, 0, r)
     found = dict(json.loads(r.out)["rows"])
     equal(found.get("build id of " + os.path.realpath("spin")), "0123456789abcdef", found)
+
+
+WAITING = """
+#include <unistd.h>
+static volatile long sink;
+__attribute__((noinline)) static void inner(void)
+{
+	char end;
+	sink += read(0, &end, 1);
+}
+__attribute__((noinline)) static void middle(long n)
+{
+	volatile char room[200];
+	room[n] = 1;
+	inner();
+	sink += room[n];
+}
+__attribute__((noinline)) static void outer(long n)
+{
+	middle(n);
+	sink++;
+}
+int main(void)
+{
+	inner(); /* until it is looked at */
+	outer(sink % 100);
+	return 0;
+}
+"""
+
+
+@test
+def waiting_functions_without_frame_pointers():
+    if "also without frame pointers" not in " ".join(moescope("doctor").out.split()):
+        raise Skip("built without libdw, or threads that leave a processor are not told of")
+    compile_c(WAITING, "waiting", "-O2", "-fomit-frame-pointer")
+    read_end, write_end = os.pipe()
+    program = subprocess.Popen([os.environ["MOESCOPE"], "run", "--stacks", "-qo", "a.mscope", "./waiting"],
+                               stdin=read_end)
+    try:
+        while not glob.glob("a.mscope/*.mst"):
+            equal(program.poll(), None)
+            os.sched_yield()
+        os.write(write_end, b"x")
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            os.sched_yield()
+    finally:
+        os.write(write_end, b"x")
+        equal(program.wait(), 0)
+    if facts("a.mscope"):
+        raise Skip(f"no native stacks here: {facts('a.mscope')[0]}")
+    rows = stacks("a.mscope", "--by-stack")["rows"]
+    longest = max(rows, key=lambda row: row["wait_ns"])
+    names = [f.rsplit(" (", 1)[0] for f in longest["name"].split(";")]
+    equal([n for n in names if n in ("main", "outer", "middle", "inner")], ["main", "outer", "middle", "inner"], rows)
 
 
 LIBRARY = """

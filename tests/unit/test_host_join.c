@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Python and native functions in one stack, from stacks made by hand: letters are Python functions, big ones
- * those that C has called; '=' is the interpreter's function that runs them, '-' is glue, digits are others.
+ * those that C has called; '=' is the interpreter's function that runs them, '-' is glue, '_' is of the C
+ * library, digits are others.
  */
 #include <ctype.h>
 #include <setjmp.h>
@@ -28,9 +29,10 @@ static void joins(const char *python, const char *native, bool whole, const char
 		functions[i] = (struct python_function){ (uint32_t)python[i],
 							 isupper((unsigned char)python[i]) };
 	for (size_t i = 0; i < n_native; i++)
-		chain[i] = (struct join_native){ (uint32_t)native[i], native[i] == '=' ? JOIN_EVAL
-								      : native[i] == '-'
-									      ? JOIN_GLUE
+		chain[i] = (struct join_native){ (uint32_t)native[i], native[i] == '='	 ? JOIN_EVAL
+								      : native[i] == '-' ? JOIN_GLUE
+								      : native[i] == '_'
+									      ? JOIN_BASE
 									      : JOIN_OTHER };
 	assert_int_equal(join_stacks(functions, n_python, chain, n_native, names, &n), whole);
 	assert_int_equal(n, strlen(expected));
@@ -47,6 +49,7 @@ static void whole(void **state)
 	joins("aBcD", "1-=-2-=-3", true, "1aB2cD3");
 	joins("ABC", "=-=-=", true, "ABC"); /* up to 3.10 each has its own */
 	joins("AbC", "==", true, "AbC");
+	joins("aB", "_1=_2", true, "_1aB2");
 }
 
 /* The counts differ: frames are missing, or it is not the same moment. */
@@ -81,6 +84,8 @@ static void kinds(void **state)
 		{ "main (server)", JOIN_OTHER },
 		{ "at::native::add (libtorch_cpu.so)", JOIN_OTHER },
 		{ "0x1234 (libfoo.so)", JOIN_OTHER },
+		{ "0x1234 (libpython3.12.so.1.0)", JOIN_GLUE },
+		{ "0x27249 (libc.so.6)", JOIN_BASE },
 		{ "[unknown]", JOIN_GLUE },
 	};
 

@@ -28,6 +28,7 @@
 #include "cmd/recording/launch.h"
 #include "cmd/terminal/output.h"
 #include "host/native.h"
+#include "host/unwind.h"
 
 #define LIBRARY "libmoescope.so"
 
@@ -278,8 +279,14 @@ static void check_stacks(struct check *check)
 		check_found(check, CHECK_NOTE, "of Python alone: no native functions (%s)", why);
 		check_fix(check,
 			  "sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON for moescope");
+	} else if (!native_has_leaves(native)) {
+		check_found(check, CHECK_NOTE,
+			    "functions of Python, or native ones of threads without Python");
+		check_fix(check,
+			  "sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for moescope");
 	} else {
-		check_found(check, CHECK_OK, "functions of Python 3.9 to 3.14 and native ones");
+		check_found(check, CHECK_OK, "functions of Python 3.9 to 3.14 and native ones%s",
+			    unwind_kernel_mask() ? ", also without frame pointers" : "");
 	}
 	native_close(native);
 	if (strict && check->state == CHECK_OK)
