@@ -20,8 +20,12 @@ import subprocess
 import sys
 
 
+# Defines malloc and the like, for the programs that it is loaded into; all others mean the C library's.
+HOOKS = "heap/hooks.c"
+
+
 def objects(build):
-    """{object: source below src}, each source once: tests compile some of them again."""
+    """{object: source below src}, each source once: tests and libheap_shared compile some of them again."""
     database = build / "compile_commands.json"
     if not database.exists():
         raise SystemExit(f"check_symbols.py: {database} is not there; name a build folder")
@@ -33,7 +37,7 @@ def objects(build):
         if "src" not in parts or not output.exists():
             continue
         name = "/".join(parts[parts.index("src") + 1:])
-        if name not in found and not entry["output"].startswith("tests/"):
+        if name not in found and not entry["output"].startswith(("tests/", "libheap_shared")):
             found[name] = output
     if not found:
         raise SystemExit(f"check_symbols.py: no object of src in {build}; run ninja first")
@@ -53,7 +57,7 @@ class Graph:
             source = sources[path.rstrip(":")]
             if kind == "U":
                 used[source].add(symbol)
-            elif kind not in "wv":
+            elif kind not in "wv" and source != HOOKS:
                 defined[symbol].append(source)
         self.sources = sorted(sources.values())
         self.folder = {source: folder_of(source) for source in self.sources}

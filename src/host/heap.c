@@ -464,6 +464,13 @@ static bool is_known(const struct heap *h, const char *name)
 	return false;
 }
 
+static bool is_file_of_samples(const char *name)
+{
+	size_t length = strlen(name), end = strlen(HEAP_SUFFIX);
+
+	return length > end && strcmp(name + length - end, HEAP_SUFFIX) == 0;
+}
+
 static void find_processes(struct heap *h)
 {
 	DIR *dir = opendir(h->run);
@@ -472,11 +479,9 @@ static void find_processes(struct heap *h)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)) && h->n < FILES_MOST) {
-		size_t length = strlen(entry->d_name), end = strlen(HEAP_SUFFIX);
 		struct process *p;
 
-		if (length <= end || strcmp(entry->d_name + length - end, HEAP_SUFFIX) != 0 ||
-		    is_known(h, entry->d_name) ||
+		if (!is_file_of_samples(entry->d_name) || is_known(h, entry->d_name) ||
 		    array_grow(&h->processes, &h->capacity, h->n + 1, sizeof(p)) < 0)
 			continue;
 		p = process_open(h, entry->d_name);
@@ -484,6 +489,19 @@ static void find_processes(struct heap *h)
 			h->processes[h->n++] = p;
 	}
 	closedir(dir);
+}
+
+/* Files that were never complete: their processes ended while they made them. */
+static void remove_others(const struct heap *h)
+{
+	DIR *dir = opendir(h->run);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (is_file_of_samples(entry->d_name))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
 }
 
 static void look(struct heap *h)
@@ -522,6 +540,7 @@ static void *read_samples(void *arg)
 	look(h);
 	while (h->n)
 		process_close(h, h->processes[--h->n], true);
+	remove_others(h);
 	return NULL;
 }
 
