@@ -31,12 +31,13 @@
 #define SECOND INT64_C(1000000000)
 #define LOOK_MS 50
 #define WRITE_NS SECOND
-#define AT_ONCE 1024	      /* events */
-#define DEPTH_MOST 1024	      /* functions of a stack */
-#define FILES_MOST 1024	      /* at a time */
-#define SHARDS_MOST 1024      /* in all */
-#define STUCK_NS (2 * SECOND) /* an event that is not complete by then will never be */
-#define SAMPLES_A_SECOND 2000 /* of a process: with more, the distance becomes larger */
+#define AT_ONCE 1024		      /* events */
+#define DEPTH_MOST 1024		      /* functions of a stack */
+#define FILES_MOST 1024		      /* at a time */
+#define SHARDS_MOST 1024	      /* in all */
+#define STUCK_NS (2 * SECOND)	      /* an event that is not complete by then will never be */
+#define SAMPLES_A_SECOND 2000	      /* of a process: with more, the distance becomes larger */
+#define SIZE_MOST (UINT64_C(1) << 47) /* no address space has more */
 #define RATED_NS (SECOND / 10)
 #define DISTANCE_MOST (UINT64_C(1) << 40)
 
@@ -212,7 +213,7 @@ static int take(struct process *p, const struct heap_event *e)
 				       .bytes = live.bytes };
 	struct live *slot;
 
-	if (!e->sample || live_grow(p) < 0)
+	if (live_grow(p) < 0)
 		return -ENOMEM;
 	row.stack = live.stack = stack_of(p, e->node);
 	slot = live_slot(p, e->sample);
@@ -303,7 +304,7 @@ static uint64_t read_events(struct heap *h, struct process *p, bool is_over)
 	for (uint64_t i = 0; i < complete; i++) {
 		const struct heap_event *e = &events[i];
 
-		if (!time_is_sane(e->time_ns))
+		if (!time_is_sane(e->time_ns) || !e->sample || e->size > SIZE_MOST)
 			continue;
 		if (e->kind == HEAP_TAKEN && take(p, e) < 0)
 			note_trouble(h, -ENOMEM, "heap: cannot record");
