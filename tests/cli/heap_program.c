@@ -19,7 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A function of its own, by its name. */
+#ifdef __clang__
 #define SITE __attribute__((noinline)) static
+#else
+#define SITE __attribute__((noipa)) static
+#endif
 #define ROUNDS 1000
 
 static uint64_t sum;
