@@ -310,20 +310,20 @@ EXPORTED void *malloc(size_t size)
 	return p;
 }
 
-EXPORTED void *calloc(size_t n, size_t size)
+EXPORTED void *calloc(size_t nmemb, size_t size)
 {
-	void *p = next.calloc(n, size);
+	void *p = next.calloc(nmemb, size);
 
-	COUNT(p, n * size);
+	COUNT(p, nmemb * size);
 	return p;
 }
 
-EXPORTED void free(void *p)
+EXPORTED void free(void *ptr)
 {
-	FORGET(p);
-	if (RARELY(is_early(p)))
+	FORGET(ptr);
+	if (RARELY(is_early(ptr)))
 		return;
-	next.free(p);
+	next.free(ptr);
 }
 
 static void *early_realloc(void *p, size_t size)
@@ -356,28 +356,28 @@ static inline __attribute__((always_inline)) void *resized(void *p, size_t size)
 	return more;
 }
 
-EXPORTED void *realloc(void *p, size_t size)
+EXPORTED void *realloc(void *ptr, size_t size)
 {
-	return resized(p, size);
+	return resized(ptr, size);
 }
 
-EXPORTED void *reallocarray(void *p, size_t n, size_t size)
+EXPORTED void *reallocarray(void *ptr, size_t nmemb, size_t size)
 {
 	size_t bytes;
 
-	if (__builtin_mul_overflow(n, size, &bytes)) {
+	if (__builtin_mul_overflow(nmemb, size, &bytes)) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	return resized(p, bytes);
+	return resized(ptr, bytes);
 }
 
-EXPORTED int posix_memalign(void **p, size_t alignment, size_t size)
+EXPORTED int posix_memalign(void **memptr, size_t alignment, size_t size)
 {
-	int r = next.posix_memalign(p, alignment, size);
+	int r = next.posix_memalign(memptr, alignment, size);
 
 	if (r == 0)
-		COUNT(*p, size);
+		COUNT(*memptr, size);
 	return r;
 }
 
@@ -440,19 +440,19 @@ EXPORTED void *hooked_mmap(void *at, size_t size, int prot, int flags, int fd, o
 EXPORTED __typeof(hooked_mmap) hooked_mmap64 __asm__("mmap64") __attribute__((alias("mmap")));
 
 /* Of a part of it the rest lives on, and so does the sample, unless it is the beginning that goes. */
-EXPORTED int munmap(void *p, size_t size)
+EXPORTED int munmap(void *addr, size_t len)
 {
 	uint64_t sample = 0, before;
 	int r;
 
-	if (RARELY(sampled_maybe(&sampled, p)))
-		sample = take_out(p);
-	r = next.munmap(p, size);
+	if (RARELY(sampled_maybe(&sampled, addr)))
+		sample = take_out(addr);
+	r = next.munmap(addr, len);
 	if (RARELY(sample)) {
 		if (r == 0)
 			was_freed(sample);
 		else
-			sampled_put(&sampled, p, sample, &before);
+			sampled_put(&sampled, addr, sample, &before);
 	}
 	return r;
 }

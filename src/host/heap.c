@@ -31,12 +31,13 @@
 #define SECOND INT64_C(1000000000)
 #define LOOK_MS 50
 #define WRITE_NS SECOND
-#define AT_ONCE 1024	      /* events */
-#define DEPTH_MOST 1024	      /* functions of a stack */
-#define FILES_MOST 1024	      /* at a time */
-#define SHARDS_MOST 1024      /* in all */
-#define STUCK_NS (2 * SECOND) /* an event that is not complete by then will never be */
-#define SAMPLES_A_SECOND 2000 /* of a process: with more, the distance becomes larger */
+#define AT_ONCE 1024		      /* events */
+#define DEPTH_MOST 1024		      /* functions of a stack */
+#define FILES_MOST 1024		      /* at a time */
+#define SHARDS_MOST 1024	      /* in all */
+#define STUCK_NS (2 * SECOND)	      /* an event that is not complete by then will never be */
+#define SAMPLES_A_SECOND 2000	      /* of a process: with more, the distance becomes larger */
+#define SIZE_MOST (UINT64_C(1) << 47) /* no address space has more */
 #define RATED_NS (SECOND / 10)
 #define DISTANCE_MOST (UINT64_C(1) << 40)
 
@@ -212,7 +213,7 @@ static int take(struct process *p, const struct heap_event *e)
 				       .bytes = live.bytes };
 	struct live *slot;
 
-	if (!e->sample || live_grow(p) < 0)
+	if (live_grow(p) < 0)
 		return -ENOMEM;
 	row.stack = live.stack = stack_of(p, e->node);
 	slot = live_slot(p, e->sample);
@@ -303,7 +304,7 @@ static uint64_t read_events(struct heap *h, struct process *p, bool is_over)
 	for (uint64_t i = 0; i < complete; i++) {
 		const struct heap_event *e = &events[i];
 
-		if (!time_is_sane(e->time_ns))
+		if (!time_is_sane(e->time_ns) || !e->sample || e->size > SIZE_MOST)
 			continue;
 		if (e->kind == HEAP_TAKEN && take(p, e) < 0)
 			note_trouble(h, -ENOMEM, "heap: cannot record");
@@ -464,6 +465,13 @@ static bool is_known(const struct heap *h, const char *name)
 	return false;
 }
 
+static bool is_file_of_samples(const char *name)
+{
+	size_t length = strlen(name), end = strlen(HEAP_SUFFIX);
+
+	return length > end && strcmp(name + length - end, HEAP_SUFFIX) == 0;
+}
+
 static void find_processes(struct heap *h)
 {
 	DIR *dir = opendir(h->run);
@@ -472,11 +480,9 @@ static void find_processes(struct heap *h)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)) && h->n < FILES_MOST) {
-		size_t length = strlen(entry->d_name), end = strlen(HEAP_SUFFIX);
 		struct process *p;
 
-		if (length <= end || strcmp(entry->d_name + length - end, HEAP_SUFFIX) != 0 ||
-		    is_known(h, entry->d_name) ||
+		if (!is_file_of_samples(entry->d_name) || is_known(h, entry->d_name) ||
 		    array_grow(&h->processes, &h->capacity, h->n + 1, sizeof(p)) < 0)
 			continue;
 		p = process_open(h, entry->d_name);
@@ -484,6 +490,19 @@ static void find_processes(struct heap *h)
 			h->processes[h->n++] = p;
 	}
 	closedir(dir);
+}
+
+/* Files that were never complete: their processes ended while they made them. */
+static void remove_others(const struct heap *h)
+{
+	DIR *dir = opendir(h->run);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (is_file_of_samples(entry->d_name))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
 }
 
 static void look(struct heap *h)
@@ -522,6 +541,7 @@ static void *read_samples(void *arg)
 	look(h);
 	while (h->n)
 		process_close(h, h->processes[--h->n], true);
+	remove_others(h);
 	return NULL;
 }
 

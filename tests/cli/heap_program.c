@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SITE __attribute__((noinline, noclone)) static
+/* A function of its own, by its name. */
+#ifdef __clang__
+#define SITE __attribute__((noinline)) static
+#else
+#define SITE __attribute__((noipa)) static
+#endif
 #define ROUNDS 1000
 
 static uint64_t sum;
@@ -137,7 +143,7 @@ static void *_Atomic shelf[4096];
 
 static void *shelve(void *arg)
 {
-	uint32_t seed = (uint32_t)(uintptr_t)arg * 2654435761u + 1;
+	uint32_t seed = *(const uint32_t *)arg * 2654435761u + 1;
 
 	for (int i = 0; i < 20000; i++) {
 		seed = seed * 1664525u + 1013904223u;
@@ -145,7 +151,7 @@ static void *shelve(void *arg)
 		unsigned char *p = malloc(size);
 
 		p[0] = p[size - 1] = (unsigned char)size;
-		free(__atomic_exchange_n(&shelf[seed >> 20], p, __ATOMIC_ACQ_REL));
+		free(atomic_exchange(&shelf[seed >> 20], p));
 	}
 	return NULL;
 }
@@ -153,16 +159,18 @@ static void *shelve(void *arg)
 static int threads(int n)
 {
 	pthread_t ids[256];
+	uint32_t numbers[256];
 	pthread_attr_t attr;
 	int started = 0;
 
 	/* As small as a thread may be with room for malloc itself. */
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 32768);
-	for (; started < n &&
-	       pthread_create(&ids[started], &attr, shelve, (void *)(uintptr_t)(started + 1)) == 0;
-	     started++)
-		;
+	for (; started < n; started++) {
+		numbers[started] = (uint32_t)started + 1;
+		if (pthread_create(&ids[started], &attr, shelve, &numbers[started]) != 0)
+			break;
+	}
 	for (int i = 0; i < started; i++)
 		pthread_join(ids[i], NULL);
 	for (int i = 0; i < 4096; i++)

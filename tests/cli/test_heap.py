@@ -190,6 +190,10 @@ def what_cannot_be_sampled_is_said():
                      env=environment(ASAN_OPTIONS="detect_leaks=0"))
         equal((r.status, r.out), (bare.returncode, bare.stdout), r)
         check("'--heap' is left out" in r.err and words in r.err, r)
+        # One that the program starts goes on, too.
+        r = moescope("run", "--heap", "-q", "-f", "-o", "a.mscope", "--", "/bin/sh", "-c", f"{program} truth 5; exit 3",
+                     env=environment(ASAN_OPTIONS="detect_leaks=0"))
+        equal((r.status, r.out), (3, bare.stdout), r)
 
 
 @test

@@ -65,7 +65,7 @@ static void test_full_bucket(void **state)
 /* Addresses of all threads are in the same few buckets. */
 static void *put_and_take(void *arg)
 {
-	uintptr_t of = (uintptr_t)arg;
+	uintptr_t of = *(const uintptr_t *)arg;
 	uint64_t seed = of, wrong = 0, before;
 
 	for (int i = 0; i < ROUNDS; i++) {
@@ -84,12 +84,14 @@ static void *put_and_take(void *arg)
 static void test_threads(void **state)
 {
 	pthread_t threads[THREADS];
+	uintptr_t numbers[THREADS];
 	void *wrong;
 
 	(void)state;
 	for (uintptr_t i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, put_and_take, (void *)i),
-				 0); // NOLINT
+		numbers[i] = i;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, put_and_take, &numbers[i]), 0);
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], &wrong);
 		assert_null(wrong);

@@ -245,6 +245,24 @@ static int set_variable(const struct buf *text)
 	return setenv(VARIABLE, text->data, 1) < 0 ? -errno : 0;
 }
 
+/* A program with AddressSanitizer that the program starts ends at once if its library is not the first, unless it is told
+ * that this is meant. It works as before: its allocator is behind ours. */
+static int spare_sanitizers(void)
+{
+	static const char words[] = "verify_asan_link_order=0";
+	const char *given = getenv("ASAN_OPTIONS");
+	char *value;
+	int r;
+
+	if (given && strstr(given, words))
+		return 0;
+	if (asprintf(&value, "%s%s%s", given ? given : "", given && *given ? ":" : "", words) < 0)
+		return -ENOMEM;
+	r = setenv("ASAN_OPTIONS", value, 1) < 0 ? -errno : 0;
+	free(value);
+	return r;
+}
+
 int preload_set(unsigned int wanted, struct err *err)
 {
 	const char *given = getenv(VARIABLE);
@@ -264,6 +282,8 @@ int preload_set(unsigned int wanted, struct err *err)
 	/* What others have there is left as it is. */
 	if (wanted || ours)
 		set = set_variable(&text);
+	if (set == 0 && wanted)
+		set = spare_sanitizers();
 	buf_release(&text);
 	return set < 0 ? err_sys(err, set, "cannot set " VARIABLE) : r;
 }

@@ -242,7 +242,7 @@ int fold_make_samples(struct fold *f, const struct run *run)
 static int fold_heap_sample(struct fold *f, struct samples *samples, size_t i)
 {
 	const struct table_heap_sample *t = &f->run->heap_sample;
-	int64_t bytes = (int64_t)t->bytes[i];
+	int64_t bytes = heap_sample_bytes(f->run, i);
 	uint32_t node = 0;
 	char name[32];
 	int r;
@@ -253,8 +253,12 @@ static int fold_heap_sample(struct fold *f, struct samples *samples, size_t i)
 	while (r == 0 && samples->depth--)
 		if (!strstr(samples->path[samples->depth], IMPORT_ITSELF))
 			r = named_node(f, node, samples->path[samples->depth], &node);
+	if (t->event[i] == HEAP_SAMPLE_FREED)
+		bytes = -bytes;
+	/* Sums of a file that is damaged may be anything, but not undefined. */
 	if (r == 0)
-		f->nodes[node].heap_bytes += t->event[i] == HEAP_SAMPLE_FREED ? -bytes : bytes;
+		f->nodes[node].heap_bytes =
+			(int64_t)((uint64_t)f->nodes[node].heap_bytes + (uint64_t)bytes);
 	return r;
 }
 

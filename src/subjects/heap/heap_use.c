@@ -16,10 +16,12 @@
 #include "subjects/heap/heap_growth.h"
 #include "subjects/stacks/sampled_stacks.h"
 #include "subjects/stacks/stack_choice.h"
+#include "trace/format.h"
 
 #define NO_ROW UINT32_MAX
 #define NO_STACK "(no stack)"
 #define DEPTH_MOST 4096 /* files are not to be trusted */
+#define BYTES_MOST (UINT64_C(1) << 50)
 
 struct builder {
 	const struct run *run;
@@ -36,12 +38,26 @@ struct builder {
 	size_t rows_capacity, growth_capacity, counted_capacity;
 };
 
+int64_t heap_sample_bytes(const struct run *run, size_t i)
+{
+	uint64_t bytes = run->heap_sample.bytes[i];
+
+	return (int64_t)(bytes < BYTES_MOST ? bytes : BYTES_MOST);
+}
+
+int64_t heap_sample_held_ns(const struct run *run, size_t i)
+{
+	int64_t held_ns = run->heap_sample.held_ns[i];
+
+	return held_ns < 0 ? 0 : held_ns < SHARD_TIME_MAX ? held_ns : SHARD_TIME_MAX;
+}
+
 static bool is_chosen(const struct builder *b, size_t i)
 {
 	const struct table_heap_sample *t = &b->run->heap_sample;
 
 	return stack_choice_has(b->choice, t->shard[i], t->thread[i],
-				t->time_ns[i] - t->held_ns[i]);
+				t->time_ns[i] - heap_sample_held_ns(b->run, i));
 }
 
 static int sign_of(const struct run *run, size_t i)
@@ -136,9 +152,11 @@ static size_t find_peak(const struct builder *b, struct heap_use *use)
 
 		if (!is_chosen(b, i))
 			continue;
-		live += sign_of(b->run, i) * (int64_t)t->bytes[i];
+		/* Sums of a file that is damaged may be anything, but not undefined. */
+		live = (int64_t)((uint64_t)live +
+				 (uint64_t)(sign_of(b->run, i) * heap_sample_bytes(b->run, i)));
 		if (sign_of(b->run, i) > 0) {
-			use->all.allocated += t->bytes[i];
+			use->all.allocated += (uint64_t)heap_sample_bytes(b->run, i);
 			use->samples++;
 		}
 		if (live > most) {
@@ -187,19 +205,24 @@ static int find_windows(struct builder *b)
 /* ---- adding up */
 
 /* A later free has the same row as its allocation, so that nothing falls below 0 in a file that is whole. */
-static void add_bytes(struct heap_bytes *to, uint64_t bytes, int sign, bool in_peak)
+static void add_to(uint64_t *sum, int64_t bytes, int sign)
 {
-	to->live += sign > 0 || to->live >= bytes ? (uint64_t)(sign * (int64_t)bytes) : -to->live;
+	uint64_t more = (uint64_t)bytes;
+
+	*sum = sign > 0 ? *sum + more : *sum > more ? *sum - more : 0;
+}
+
+static void add_bytes(struct heap_bytes *to, int64_t bytes, int sign, bool in_peak)
+{
+	add_to(&to->live, bytes, sign);
 	if (in_peak)
-		to->peak += sign > 0 || to->peak >= bytes ? (uint64_t)(sign * (int64_t)bytes)
-							  : -to->peak;
+		add_to(&to->peak, bytes, sign);
 	if (sign > 0)
-		to->allocated += bytes;
+		add_to(&to->allocated, bytes, sign);
 }
 
 static int add_totals(struct builder *b, size_t i, bool in_peak)
 {
-	const struct table_heap_sample *t = &b->run->heap_sample;
 	uint32_t stack = b->stacks[i];
 	int depth = 0;
 
@@ -210,8 +233,8 @@ static int add_totals(struct builder *b, size_t i, bool in_peak)
 			return -ENOMEM;
 		/* Once a sample, however often the function is on the stack. */
 		if (b->counted[row - 1] != i + 1)
-			add_bytes(&b->rows[row - 1].total, t->bytes[i], sign_of(b->run, i),
-				  in_peak);
+			add_bytes(&b->rows[row - 1].total, heap_sample_bytes(b->run, i),
+				  sign_of(b->run, i), in_peak);
 		b->counted[row - 1] = i + 1;
 		stack = stack == NO_ROW ? NO_ROW : b->parents[stack];
 	} while (b->by_function && stack != NO_ROW && depth++ < DEPTH_MOST);
@@ -222,20 +245,23 @@ static int add_sample(struct builder *b, size_t i, bool in_peak)
 {
 	const struct table_heap_sample *t = &b->run->heap_sample;
 	uint32_t number = row_of(b, b->stacks[i]);
+	int64_t bytes = heap_sample_bytes(b->run, i);
 	int sign = sign_of(b->run, i);
 	struct heap_row *row;
 
 	if (!number)
 		return -ENOMEM;
 	row = &b->rows[number - 1];
-	add_bytes(&row->self, t->bytes[i], sign, in_peak);
-	growth_add(&b->growth[number - 1], &b->windows[t->shard[i]], t->time_ns[i], t->held_ns[i],
-		   t->bytes[i], sign);
+	add_bytes(&row->self, bytes, sign, in_peak);
+	growth_add(&b->growth[number - 1], &b->windows[t->shard[i]], t->time_ns[i],
+		   heap_sample_held_ns(b->run, i), (uint64_t)bytes, sign);
 	if (sign > 0) {
 		/* The variance of a sample: its square by the chance that it had to be none. */
-		row->error_pct += (double)t->bytes[i] * ((double)t->bytes[i] - (double)t->size[i]);
+		row->error_pct += (double)bytes * ((double)bytes - (double)t->size[i]);
 		row->samples++;
-		row->allocations += t->size[i] ? (t->bytes[i] + t->size[i] / 2) / t->size[i] : 1;
+		row->allocations += t->size[i]
+					    ? (uint64_t)((double)bytes / (double)t->size[i] + 0.5)
+					    : 1;
 	}
 	return add_totals(b, i, in_peak);
 }

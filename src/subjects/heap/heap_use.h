@@ -35,6 +35,11 @@ struct heap_use {
 	size_t leak;	 /* the row that grows most; n: none does */
 };
 
+/* Of row i of run->heap_sample, whatever the file says: small enough to be added up; and how long it was held, not
+ * below 0. */
+int64_t heap_sample_bytes(const struct run *run, size_t i);
+int64_t heap_sample_held_ns(const struct run *run, size_t i);
+
 struct stack_choice;
 /* choice: what was allocated in chosen steps and ranges (stacks/stack_choice.h). 0 or -ENOMEM. */
 int heap_use_analyze(const struct run *run, bool by_function, const struct stack_choice *choice,
