@@ -160,9 +160,9 @@ static int find_version(const struct python *p, uint64_t at, const char *file)
 
 static int find_layout(struct python *p, char *why, size_t size)
 {
-	struct found_symbol symbols[] = { { "_PyRuntime", 0 },
-					  { "PyCode_Type", 0 },
-					  { "Py_Version", 0 } };
+	struct found_symbol symbols[] = { { .name = "_PyRuntime" },
+					  { .name = "PyCode_Type" },
+					  { .name = "Py_Version" } };
 	char file[512];
 	int r = find_symbols(p->pid, "python", symbols, 3, file, sizeof(file));
 

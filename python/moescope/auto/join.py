@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `moescope attach --inside` runs in a program that knows nothing of it.
+
+Not imported: the main thread runs a line that starts a thread, which executes this file with these names:
+path (this file), run, library, page (the address of that line, to be given back), steps (0: no limit) and
+everywhere. A thread of its own, because handlers of the program's signals run on the main thread alone and may
+raise: none of that may end up here. failed: one has raised in that line; here, on the main thread, it is
+raised again in the program.
+
+Prints nothing and raises nothing; what goes wrong is told to the run. Only the standard library, and what the
+program has probably imported already.
+"""
+from typing import Any, Optional
+
+path: bytes
+run: bytes
+library: bytes
+page: int
+steps: int
+everywhere: bool
+failed: bool
+
+_PAGE_BYTES = 4096
+
+
+def _block_signals() -> None:
+    """The program's signals are for the program's threads."""
+    import _signal
+
+    faults = {_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL}
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, set(_signal.valid_signals()) - faults)
+
+
+def _write(name: bytes, words: str) -> None:
+    import os
+
+    with open(os.path.join(run, name), "a", encoding="utf-8") as file:
+        file.write(" ".join(words.split()) + "\n")
+
+
+def _state(words: str) -> None:
+    """For the attaching moescope (joining.c)."""
+    _write(b"join.state", words)
+
+
+def _note(words: str) -> None:
+    """For the run; `moescope attach` puts it into run.json."""
+    import os
+
+    _write(b"auto-%d.note" % os.getpid(), words)
+
+
+def _load() -> Any:
+    import ctypes
+    import os
+
+    loaded = ctypes.CDLL(os.fsdecode(library))
+    loaded.moescope_run_dir.restype = ctypes.c_char_p
+    loaded.moescope_start.argtypes = [ctypes.c_char_p]
+    loaded.moescope_info.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+    return loaded
+
+
+def _give_back_page() -> None:
+    """The line has been compiled: nobody reads it any more."""
+    import ctypes
+
+    unmap = ctypes.CDLL(None).munmap
+    unmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    unmap(page, _PAGE_BYTES)
+
+
+def _start(loaded: Any) -> Optional[str]:
+    """Why not, or None."""
+    import os
+
+    already = loaded.moescope_run_dir()
+    if already:
+        return f"it records itself already, into {os.fsdecode(already)}"
+    status = loaded.moescope_start(run)
+    if status < 0:
+        return f"recording could not start inside: {os.strerror(-status)}"
+    loaded.moescope_info(b"joined", b"the program was already running; what came before is not here")
+    return None
+
+
+def _find_steps() -> Any:
+    """Of PyTorch, if it is there; None: it is not, or something failed, which the run then says."""
+    import os
+    import sys
+
+    if "torch" not in sys.modules:
+        return None
+    try:
+        names = {"__file__": os.path.join(os.path.dirname(os.fsdecode(path)), "own_package.py"),
+                 "__name__": "_moescope_own_package"}
+        with open(names["__file__"], encoding="utf-8") as file:
+            exec(compile(file.read(), names["__file__"], "exec"), names)
+        part: Any = names["part"]
+        part("_library").chosen = os.fsdecode(library)
+        return part("auto.joined").install(_note, steps, everywhere)
+    except Exception as why:
+        _note(f"steps and phases of PyTorch are not recorded: {type(why).__name__}: {why}")
+        return None
+
+
+def _join() -> None:
+    import os
+
+    if not os.path.exists(os.path.join(run, b"join.lock")):
+        return  # it took too long, and nobody waits any more
+    loaded = _load()
+    why = _start(loaded)
+    if why:
+        _state("refused " + why)
+        return
+    program = None
+    try:
+        program = _find_steps()
+        _state("inside")
+        loaded.moescope_wait_for_leave()
+        if program is not None:
+            program.leave()
+    finally:
+        loaded.moescope_stop()
+        if os.path.isdir(run):
+            _state("ended")
+
+
+def _raise_again() -> None:
+    """The exception that is being handled, in the program: at the next of Python's instructions, as if its handler had
+    run there. One that comes from our line is left out: it could not start a thread."""
+    import ctypes
+    import sys
+
+    error = sys.exc_info()[1]
+    if error is None or error.__traceback__ is None or \
+            (isinstance(error, (RuntimeError, MemoryError)) and error.__traceback__.tb_next is None):
+        return
+
+    class Again:
+        def __bool__(self) -> bool:
+            raise error.with_traceback(None)
+
+    again = Again()
+    python = ctypes.pythonapi
+    python.Py_IncRef(ctypes.py_object(again))  # for the call to come
+    python.Py_AddPendingCall(ctypes.cast(python.PyObject_IsTrue, ctypes.c_void_p), ctypes.c_void_p(id(again)))
+
+
+def _run() -> None:
+    if failed:
+        _raise_again()
+        return
+    _block_signals()
+    _give_back_page()
+    try:
+        _join()
+    except BaseException as why:
+        _state(f"refused because of a fault of moescope; please report it: {type(why).__name__}: {why}")
+
+
+_run()
