@@ -41,7 +41,7 @@ class Program:
         self.answers = read
         # From 3.12 on Python warns of forks beside any thread, and a program that is joined has some.
         env = environment(LD_LIBRARY_PATH=driver(), JOINED_LIBRARIES=libraries,
-                          PYTHONWARNINGS="ignore::DeprecationWarning", **variables)
+                          PYTHONWARNINGS="ignore::DeprecationWarning:__main__", **variables)
         self.process = subprocess.Popen(["/bin/sh", "-c", f'exec "$@" 3>&{write}', "sh", python, PROGRAM, *words],
                                         env=env, text=True, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, pass_fds=[write])
@@ -52,7 +52,9 @@ class Program:
     def send(self, number, answer):
         """It must arrive, and be answered before the next."""
         self.process.send_signal(number)
-        equal(os.read(self.answers, 1), answer)
+        if os.read(self.answers, 1) != answer:
+            self.process.kill()
+            raise AssertionError(f"no answer to signal {number}: {self.process.communicate()}")
 
     def end(self, **counts):
         """What it says at its end; nothing was wrong, and its output is its own."""

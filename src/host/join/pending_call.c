@@ -38,7 +38,10 @@
 #define FUTEX_COMMAND 0x7f /* without its flags */
 
 /* What a try came to: done, or -errno, or: */
-enum { TRY_AGAIN = 1 };
+enum {
+	TRY_AGAIN = 1, /* after it has gone on for a moment */
+	TRY_HERE       /* it has been stopped again, at a handler of the program's */
+};
 
 struct tracer {
 	struct pending_call *call;
@@ -105,21 +108,26 @@ static bool is_call(int status)
 	return WSTOPSIG(status) == (SIGTRAP | 0x80);
 }
 
-/* Stops it between two instructions or in a system call. Signals that come first are delivered. */
-static int stop_thread(const struct tracer *t)
+/* It has been told to stop. Signals that come first are delivered. */
+static int wait_for_event(const struct tracer *t)
 {
 	int status = 0, r;
 
-	/* Never PTRACE_O_EXITKILL. */
-	if (ptrace(PTRACE_SEIZE, t->call->pid, 0, PTRACE_O_TRACESYSGOOD) < 0)
-		return -errno;
-	if (ptrace(PTRACE_INTERRUPT, t->call->pid, 0, 0) < 0)
-		return -errno;
 	while ((r = wait_for_stop(t, STOP_NS, &status)) == 0 && !is_event(status))
-		ptrace(PTRACE_CONT, t->call->pid, 0, WSTOPSIG(status));
+		ptrace(PTRACE_CONT, t->call->pid, 0, is_call(status) ? 0 : WSTOPSIG(status));
 	if (r == 0 && WSTOPSIG(status) != SIGTRAP)
 		r = -EALREADY; /* somebody has stopped the program */
 	return r;
+}
+
+/* Stops it between two instructions or in a system call. */
+static int stop_thread(const struct tracer *t)
+{
+	/* Never PTRACE_O_EXITKILL. */
+	if (ptrace(PTRACE_SEIZE, t->call->pid, 0, PTRACE_O_TRACESYSGOOD) < 0 ||
+	    ptrace(PTRACE_INTERRUPT, t->call->pid, 0, 0) < 0)
+		return -errno;
+	return wait_for_event(t);
 }
 
 static bool is_in(const struct pending_call *call, uint64_t address)
@@ -187,14 +195,18 @@ static bool on_own_stack(const struct tracer *t)
 	return found;
 }
 
-/* Before anything of the call has run: as if it had not been stopped, and then the signal. */
+/* Before anything of the call has run: as if it had not been stopped, and then the signal. It stops again where that
+ * leads to, or the next signal would come before the call once more. */
 static int give_way(struct tracer *t, int signal)
 {
 	int r = set_registers(t, &t->was.registers);
 
-	if (r == 0 && ptrace(PTRACE_DETACH, t->call->pid, 0, signal) < 0)
+	if (r == 0 && (ptrace(PTRACE_INTERRUPT, t->call->pid, 0, 0) < 0 ||
+		       ptrace(PTRACE_CONT, t->call->pid, 0, signal) < 0))
 		r = -errno;
-	return r < 0 ? r : TRY_AGAIN;
+	if (r == 0)
+		r = wait_for_event(t);
+	return r < 0 ? r : TRY_HERE;
 }
 
 static bool has_handler(const struct tracer *t, int signal)
@@ -220,7 +232,7 @@ struct target {
 	uint64_t untouched; /* an address at which nothing of the call has run yet; 0: none */
 };
 
-/* Runs it up to the target. TRY_AGAIN: a signal came first, and it has been let go. */
+/* Runs it up to the target. TRY_HERE: a signal came first. */
 static int run_to(struct tracer *t, const struct target *target, struct user_regs_struct *registers)
 {
 	int status = 0, signal = 0, r;
@@ -253,12 +265,11 @@ static int run_to(struct tracer *t, const struct target *target, struct user_reg
 static int abandon(struct tracer *t)
 {
 	struct iovec floats = { t->was.floats, t->was.n_floats };
-	int status = 0, r;
+	int r;
 
 	if (ptrace(PTRACE_INTERRUPT, t->call->pid, 0, 0) < 0)
 		return -errno;
-	while ((r = wait_for_stop(t, STOP_NS, &status)) == 0 && !is_event(status))
-		ptrace(PTRACE_CONT, t->call->pid, 0, is_call(status) ? 0 : WSTOPSIG(status));
+	r = wait_for_event(t);
 	if (r == 0 && ptrace(PTRACE_SETREGSET, t->call->pid, NT_X86_XSTATE, &floats) < 0)
 		r = -errno;
 	if (r == 0)
@@ -391,11 +402,13 @@ static void *make_call(void *arg)
 			nanosleep(&moment, NULL);
 		t->result = stop_thread(t);
 		if (t->result == 0)
-			t->result = call_stopped(t);
+			do
+				t->result = call_stopped(t);
+			while (t->result == TRY_HERE && i++ < TRIES);
 		if (t->result != 0)
 			ptrace(PTRACE_DETACH, t->call->pid, 0, 0); /* if that has not been done */
 		t->call->stopped_ns += clock_monotonic_ns() - start_ns;
-		if (t->result != TRY_AGAIN)
+		if (t->result != TRY_AGAIN && t->result != TRY_HERE)
 			break;
 	}
 	return NULL;
@@ -409,6 +422,7 @@ static int explain(const struct tracer *t, struct err *err)
 	case 0:
 		return 0;
 	case TRY_AGAIN:
+	case TRY_HERE:
 		return err_set(err, -EAGAIN,
 			       "process %d was never at a place where it can be joined safely; try "
 			       "again in a moment",
