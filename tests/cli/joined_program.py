@@ -5,7 +5,8 @@
 
 Its main thread does what MODE says until SIGTERM; then it prints one JSON object: how often it did that, and
 in `wrong` what it should not have seen. With `signals` a timer interrupts it a thousand times a second. SIGINT is
-counted by a handler, SIGUSR1 by one that raises; both answer with a byte on descriptor 3. Every Python from 3.9 on.
+counted by a handler, SIGUSR1 by one that raises; both answer with a byte on the descriptor in
+JOINED_ANSWERS. Every Python from 3.9 on.
 """
 import asyncio
 import ctypes
@@ -23,6 +24,7 @@ HERE_S = 0.02  # how long it waits at a time
 counts = {"turns": 0, "alarms": 0, "interrupts": 0, "raised": 0}
 wrong = []
 going = True
+answers = int(os.environ["JOINED_ANSWERS"])
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -36,7 +38,7 @@ def on_alarm(*_):
 
 def on_interrupt(*_):
     counts["interrupts"] += 1
-    os.write(3, b"i")
+    os.write(answers, b"i")
 
 
 def on_user(*_):
@@ -135,6 +137,17 @@ def numpy_like():
     look(sorted(range(20000, 0, -1))[:2] == [1, 2], "sorted")
 
 
+def kernels():
+    """By the scripted driver, which has CUPTI deliver them."""
+    ctypes.CDLL("libcuda.so.1").fake_driver_launch(3)
+    time.sleep(HERE_S)
+
+
+def in_c():
+    """Does not come back to Python."""
+    libc.pause()
+
+
 mode, signals = sys.argv[1], "signals" in sys.argv
 for library in filter(None, os.environ.get("JOINED_LIBRARIES", "").split(":")):
     ctypes.CDLL(library)
@@ -147,7 +160,6 @@ state = random.getstate()
 names = sorted(globals())
 if signals:
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-print("ready", flush=True)
 turn = globals()[mode]
 answer = False
 
@@ -155,10 +167,12 @@ answer = False
 def work():
     """The caller catches: Python 3.13 may jump back in a loop outside of the try around it."""
     global answer
+    if not counts["turns"] + counts["raised"]:
+        print("ready", flush=True)
     while going:
         if answer:  # the next one comes after it, so not outside of here
             answer = False
-            os.write(3, b"u")
+            os.write(answers, b"u")
         turn()
         counts["turns"] += 1
 

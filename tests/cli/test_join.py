@@ -4,6 +4,7 @@
 MOESCOPE_JOIN_CYCLES: how often each program is joined and left, 3 if it is not set. The proof is 200.
 """
 
+import ctypes
 import glob
 import json
 import os
@@ -12,7 +13,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, one_sentence, test
@@ -31,7 +31,8 @@ def driver():
     fake = os.path.join(BUILD, "tests", "libfake_driver.so")
     if not os.path.exists(fake):
         raise Skip("this build has no scripted CUDA driver")
-    shutil.copy(fake, "libcuda.so.1")
+    if not os.path.exists("libcuda.so.1"):  # a program may have it mapped
+        shutil.copy(fake, "libcuda.so.1")
     return os.path.abspath(".")
 
 
@@ -42,8 +43,8 @@ class Program:
         # From 3.12 on Python warns of forks beside any thread, and a program that is joined has some.
         env = environment(LD_LIBRARY_PATH=driver(), JOINED_LIBRARIES=libraries,
                           PYTHONWARNINGS="ignore::DeprecationWarning:__main__", **variables)
-        self.process = subprocess.Popen(["/bin/sh", "-c", f'exec "$@" 3>&{write}', "sh", python, PROGRAM, *words],
-                                        env=env, text=True, stdout=subprocess.PIPE,
+        env["JOINED_ANSWERS"] = str(write)
+        self.process = subprocess.Popen([python, PROGRAM, *words], env=env, text=True, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, pass_fds=[write])
         os.close(write)
         self.pid = self.process.pid
@@ -129,6 +130,7 @@ def signals_arrive_meanwhile():
             for i in range(CYCLES):
                 looking = attach(program, "-q", "-o", "a.mscope", "-d", "0.4s")
                 while looking.poll() is None:
+                    time.sleep(0.002)  # not faster than handlers return
                     program.send(signal.SIGINT, b"i")
                     if mode != "epoll":
                         program.send(signal.SIGUSR1, b"u")
@@ -157,6 +159,111 @@ def killed_while_joining():
             cycle(program, "last.mscope")
             program.end()
             shutil.rmtree("last.mscope")
+
+
+@test
+def gpu_records_come_from_then_on():
+    tests = os.path.join(BUILD, "tests")
+    program = Program(KNOWN[0][0], "kernels", MOESCOPE_CUPTI=os.path.join(tests, "libfake_cupti.so"),
+                      MOESCOPE_NVML=os.path.join(tests, "libfake_nvml.so"))
+    for name in ("a.mscope", "b.mscope"):
+        cycle(program, name, lambda: time.sleep(0.5))
+    program.end()
+    for name in ("a.mscope", "b.mscope"):
+        r = moescope("kernels", name, "--json")
+        equal(r.status, 0, r)
+        rows = json.loads(r.out)["rows"]
+        equal([row["name"] for row in rows], ["some_kernel"])
+        check(rows[0]["count"] >= 3, rows)
+
+
+@test
+def by_time_and_the_first_record():
+    """--duration ends it; it is inside within a second, unless the machine has other things to do."""
+    program = Program(KNOWN[0][0], "busy")
+    r = moescope("attach", "--inside", program.pid, "-d", "1s", "-o", "a.mscope")
+    equal(r.status, 0, r)
+    check("the program goes on; next: moescope report a.mscope" in r.err, r.err)
+    program.end()
+    check("joined: the program was already running" in moescope("report", "a.mscope").out)
+
+
+@test
+def does_not_come_back_to_python():
+    program = Program(KNOWN[0][0], "in_c")
+    r = moescope("attach", "--inside", program.pid, "-d", "6s", "-o", "a.mscope")
+    equal(r.status, 0, r)
+    check("has not come back to Python for 5 s" in r.err, r.err)
+    check("next: moescope stacks" in r.err, r.err)
+    # Now it comes back. Nobody wants it any more: it is not joined.
+    program.send(signal.SIGINT, b"i")
+    wait_until(lambda: held(program)[0] == 1)
+    equal(glob.glob("a.mscope/*.ring") + glob.glob("a.mscope/join.*"), [])
+    program.end(interrupts=1)
+
+
+@test
+def where_it_cannot_be_done():
+    """One sentence each; the program is looked at from outside."""
+    sleeper = subprocess.Popen(["sleep", "600"])
+    program = Program(KNOWN[0][0], "sleep")
+    plain = Program(KNOWN[0][0], "sleep", libraries="")
+
+    def told(process, words):
+        r = moescope("attach", "--inside", "-q", "-d", "0.2s", "-o", "a.mscope", process)
+        equal(r.status, 0, r)
+        check(words in r.err and r.err.endswith("it is looked at from outside.\n"), r.err)
+        equal(len(r.err.splitlines()), 1, r.err)
+        shutil.rmtree("a.mscope")
+
+    told(sleeper.pid, "nothing to record inside")
+    told(plain.pid, "nothing to record inside")
+    program.process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: "\nState:\tT" in pathlib.Path(f"/proc/{program.pid}/status").read_text())
+    told(program.pid, f"is stopped; let it go on (kill -CONT {program.pid})")
+    program.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: "\nState:\tT" not in pathlib.Path(f"/proc/{program.pid}/status").read_text())
+    one_sentence(moescope("attach", "--steps", "3", program.pid), 2, "--steps needs --inside")
+    one_sentence(moescope("detach", program.pid), 1, f"not attached to process {program.pid}")
+    one_sentence(moescope("detach", "x"), 2, "not the number of a process")
+    first = attach(program, "-q", "-o", "first.mscope")
+    wait_until(lambda: is_inside("first.mscope"))
+    one_sentence(moescope("attach", "--inside", program.pid), 1, "another moescope is attached")
+    equal(moescope("detach", program.pid).status, 0)
+    equal(first.communicate(), ("", ""))
+    sleeper.kill()
+    sleeper.wait()
+    program.end()
+    plain.end()
+
+
+@test
+def under_another_debugger():
+    """Named, and left to it."""
+    program = Program(KNOWN[0][0], "sleep")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(0x4206, program.pid, None, None) < 0:  # PTRACE_SEIZE
+        raise Skip("this machine does not let a process be debugged")
+    r = moescope("attach", "--inside", "-q", "-d", "0.2s", "-o", "a.mscope", program.pid)
+    check(f"is being debugged by process {os.getpid()}" in r.err, r.err)
+    libc.ptrace(0x4207, program.pid, None, None)  # PTRACE_INTERRUPT
+    equal(os.waitpid(program.pid, 0x40000000)[0], program.pid)
+    equal(libc.ptrace(17, program.pid, None, None), 0)  # PTRACE_DETACH
+    program.end()
+
+
+@test
+def ends_meanwhile():
+    """Its own end comes first: its status and output are its own, and the run is whole."""
+    for i in range(CYCLES):
+        program = Program(KNOWN[i % len(KNOWN)][0], "busy")
+        looking = attach(program, "-q", "-o", "a.mscope")
+        time.sleep(0.03 * i)
+        program.end()
+        equal(looking.wait(), 0)
+        check("has ended" in (err := looking.communicate()[1]) or err == "", err)
+        equal(moescope("report", "a.mscope").status, 0)
+        shutil.rmtree("a.mscope")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@
 Not imported: the main thread runs a line that starts a thread, which executes this file with these names:
 path (this file), run, library, page (the address of that line, to be given back), steps (0: no limit) and
 everywhere. A thread of its own, because handlers of the program's signals run on the main thread alone and may
-raise: none of that may end up here. failed: one has raised in that line; here, on the main thread, it is
-raised again in the program.
+raise: none of that may end up here.
 
 Prints nothing and raises nothing; what goes wrong is told to the run. Only the standard library, and what the
 program has probably imported already.
@@ -18,9 +17,9 @@ library: bytes
 page: int
 steps: int
 everywhere: bool
-failed: bool
 
-_PAGE_BYTES = 4096
+_PAGE_BYTES, _LEFT_AT = 8192, 256  # landing.h
+_PATIENCE_S = 1.0
 
 
 def _block_signals() -> None:
@@ -62,9 +61,16 @@ def _load() -> Any:
 
 
 def _give_back_page() -> None:
-    """The line has been compiled: nobody reads it any more."""
+    """Once the main thread has left the code in it: then there is a time. If it does not, that is two pages."""
     import ctypes
+    import time
 
+    left = ctypes.c_int64.from_address(page + _LEFT_AT)
+    until = time.monotonic() + _PATIENCE_S
+    while not left.value:
+        if time.monotonic() > until:
+            return
+        time.sleep(0.001)
     unmap = ctypes.CDLL(None).munmap
     unmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     unmap(page, _PAGE_BYTES)
@@ -127,34 +133,10 @@ def _join() -> None:
             _state("ended")
 
 
-def _raise_again() -> None:
-    """The exception that is being handled, in the program: at the next of Python's instructions, as if its handler had
-    run there. One that comes from our line is left out: it could not start a thread."""
-    import ctypes
-    import sys
-
-    error = sys.exc_info()[1]
-    if error is None or error.__traceback__ is None or \
-            (isinstance(error, (RuntimeError, MemoryError)) and error.__traceback__.tb_next is None):
-        return
-
-    class Again:
-        def __bool__(self) -> bool:
-            raise error.with_traceback(None)
-
-    again = Again()
-    python = ctypes.pythonapi
-    python.Py_IncRef(ctypes.py_object(again))  # for the call to come
-    python.Py_AddPendingCall(ctypes.cast(python.PyObject_IsTrue, ctypes.c_void_p), ctypes.c_void_p(id(again)))
-
-
 def _run() -> None:
-    if failed:
-        _raise_again()
-        return
     _block_signals()
-    _give_back_page()
     try:
+        _give_back_page()
         _join()
     except BaseException as why:
         _state(f"refused because of a fault of moescope; please report it: {type(why).__name__}: {why}")

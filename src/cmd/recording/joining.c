@@ -41,33 +41,24 @@ static void put_bytes(struct buf *text, const char *path)
 }
 
 /* What the main thread runs. Only a thread is started there, which does the rest: handlers of the program's signals
- * run on the main thread alone, and may raise. If one has just then, that is raised again in the program. Names
- * of the program's may hide those of Python. */
+ * run on the main thread alone, and may raise. That is for the program, our own failure is not. */
 static void put_text(struct buf *text, const struct joining *joining, const char *script,
 		     const char *library, uint64_t steps)
 {
-	static const char *const run_script =
-		"'try:exec(compile(open(path,\"rb\").read(),path,\"exec\"))\\nexcept BaseException:pass'";
 	const char *wanted = getenv("MOESCOPE_AUTO");
-	struct buf names = { 0 };
 
-	buf_printf(&names, "{'__name__':'_moescope_join','path':");
-	put_bytes(&names, script);
-	buf_printf(&names, ",'run':");
-	put_bytes(&names, joining->run);
-	buf_printf(&names, ",'library':");
-	put_bytes(&names, library);
-	buf_printf(&names, ",'page':" HAND_OVER_PAGE ",'steps':%" PRIu64 ",'everywhere':%d", steps,
-		   wanted && strcmp(wanted, "everywhere") == 0);
-	buf_printf(text,
-		   "try:\n __import__('_thread').start_new_thread(__import__('builtins').exec,(%s,%s,"
-		   "'failed':False}))\n"
-		   "except:\n __import__('builtins').exec(%s,{'path':",
-		   run_script, names.data ? names.data : "", run_script);
+	buf_printf(text, "try:\n __import__('_thread').start_new_thread(exec,('try:exec(compile(open("
+			 "path,\"rb\").read(),path,\"exec\"))\\nexcept BaseException:pass',{"
+			 "'__name__':'_moescope_join','path':");
 	put_bytes(text, script);
-	buf_printf(text, ",'failed':True})\n");
-	text->failed |= names.failed;
-	buf_release(&names);
+	buf_printf(text, ",'run':");
+	put_bytes(text, joining->run);
+	buf_printf(text, ",'library':");
+	put_bytes(text, library);
+	buf_printf(text,
+		   ",'page':" HAND_OVER_PAGE ",'steps':%" PRIu64 ",'everywhere':%d}))\n"
+		   "except RuntimeError as e:\n if e.__traceback__.tb_next:raise\n",
+		   steps, wanted && strcmp(wanted, "everywhere") == 0);
 }
 
 static int ask(struct joining *joining, uint64_t steps, struct err *err)

@@ -209,29 +209,49 @@ static const char *const lock_holders[] = { "Py_AddPendingCall", "_PyEval_AddPen
 					    "PyMutex_Unlock", "_PyMutex_UnlockSlow" };
 #define N_HOLDERS (sizeof(lock_holders) / sizeof(lock_holders[0]))
 
+/* Of the C library, under one of its names. */
+static uint64_t find_clock(pid_t pid)
+{
+	static const char *const prefixes[] = { "c.so", "c-2" };
+	struct found_symbol symbol = { .name = "clock_gettime" };
+	char file[512];
+
+	for (size_t i = 0; i < 2; i++)
+		if (find_symbols(pid, prefixes[i], &symbol, 1, file, sizeof(file)) == 0)
+			return symbol.at;
+	return 0;
+}
+
+/* Functions that the landing calls, then those that may hold the lock. */
+enum { RUN_STRING, DICT_NEW, DEC_REF, N_USED };
+
 static int find_places(struct pending_call *call, struct code_range *ranges, struct err *err)
 {
-	struct found_symbol symbols[N_HOLDERS + 1] = { { .name = "PyRun_SimpleString" } };
+	struct found_symbol symbols[N_USED + N_HOLDERS] = { { .name = "PyRun_String" },
+							    { .name = "PyDict_New" },
+							    { .name = "Py_DecRef" } };
+	struct found_symbol *holders = symbols + N_USED;
 	struct c_library c = { .pid = call->pid };
 	char file[512];
 
 	for (size_t i = 0; i < N_HOLDERS; i++)
-		symbols[i + 1].name = lock_holders[i];
-	if (find_symbols(call->pid, "python", symbols, N_HOLDERS + 1, file, sizeof(file)) < 0 ||
-	    !symbols[1].at)
+		holders[i].name = lock_holders[i];
+	if (find_symbols(call->pid, "python", symbols, N_USED + N_HOLDERS, file, sizeof(file)) < 0 ||
+	    !symbols[DICT_NEW].at || !symbols[DEC_REF].at || !holders[0].at)
 		return err_set(err, -ENOENT,
 			       "process %d cannot be joined: its Python does not export its functions",
 			       (int)call->pid);
-	call->run_text = symbols[0].at;
-	call->add_pending_call = symbols[1].at;
+	call->uses = (struct landing_uses){ symbols[DICT_NEW].at, symbols[RUN_STRING].at,
+					    symbols[DEC_REF].at, find_clock(call->pid) };
+	call->add_pending_call = holders[0].at;
 	for (size_t i = 0; i < N_HOLDERS; i++)
-		if (symbols[i + 1].at)
-			ranges[call->n_not_in++] = (struct code_range){
-				symbols[i + 1].at, symbols[i + 1].at + symbols[i + 1].bytes
-			};
+		if (holders[i].at)
+			ranges[call->n_not_in++] =
+				(struct code_range){ holders[i].at,
+						     holders[i].at + holders[i].bytes };
 	call->not_in = ranges;
 	each_mapping(call->pid, look_in_mapping, &c);
-	if (!c.system_call)
+	if (!c.system_call || !call->uses.clock_gettime)
 		return err_set(err, -ENOTSUP,
 			       "process %d cannot be joined: that is known for programs with glibc as "
 			       "a library, on x86-64",

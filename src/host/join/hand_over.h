@@ -12,9 +12,8 @@
 
 #include "base/err.h"
 
-/* Stands in the text for the address of the memory that it is in, which whoever runs it gives back. */
+/* Stands in the text for the address of the memory that it is in (landing.h), which whoever runs it gives back. */
 #define HAND_OVER_PAGE "0x0000000000000000"
-#define HAND_OVER_PAGE_BYTES 4096
 
 /* Whether something that moescope records is in it: CUDA, PyTorch, NVTX or moescope's own library. */
 bool hand_over_is_useful(pid_t pid);

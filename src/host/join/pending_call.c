@@ -31,7 +31,6 @@
 #define TRY_NS 300000		      /* between two */
 #define STOP_NS INT64_C(1000000000)   /* until it stops */
 #define RETURN_NS INT64_C(2000000000) /* until the call has returned */
-#define TEXT_BYTES 4096
 #define STACK_WORDS 32	   /* that are looked at for the places to keep away from */
 #define CALL_BYTES 2	   /* of the instruction */
 #define DIRECTION 0x400	   /* a flag that is clear when a function is called */
@@ -46,7 +45,7 @@ enum {
 struct tracer {
 	struct pending_call *call;
 	int result;
-	uint64_t page; /* the text's, 0: not there yet */
+	uint64_t page; /* where the landing is, 0: not there yet */
 	struct interrupted was;
 	struct signal_frame frame;
 	bool handled; /* a handler ran on top of the call */
@@ -279,7 +278,7 @@ static int abandon(struct tracer *t)
 	return r < 0 ? r : -EDEADLK;
 }
 
-/* A page for the text. */
+/* Memory for the landing. */
 static int make_page(struct tracer *t)
 {
 	struct user_regs_struct r = t->was.registers;
@@ -293,8 +292,8 @@ static int make_page(struct tracer *t)
 	r.rax = SYS_mmap;
 	r.orig_rax = (uint64_t)-1;
 	r.rdi = 0;
-	r.rsi = TEXT_BYTES;
-	r.rdx = PROT_READ | PROT_WRITE;
+	r.rsi = LANDING_BYTES;
+	r.rdx = PROT_READ | PROT_WRITE | PROT_EXEC;
 	r.r10 = MAP_PRIVATE | MAP_ANONYMOUS;
 	r.r8 = (uint64_t)-1;
 	r.r9 = 0;
@@ -311,14 +310,16 @@ static int make_page(struct tracer *t)
 	return 0;
 }
 
-static int write_text(struct tracer *t)
+static int write_landing(struct tracer *t)
 {
+	unsigned char landing[LANDING_BYTES];
 	char digits[17];
 
 	snprintf(digits, sizeof(digits), "%016" PRIx64, t->page);
 	memcpy(t->call->page_digits, digits, 16);
-	return peer_write(t->call->pid, t->page, t->call->text, strlen(t->call->text) + 1) ? 0
-											    : -EFAULT;
+	if (!landing_make(landing, t->page, &t->call->uses, t->call->text))
+		return -E2BIG;
+	return peer_write(t->call->pid, t->page, landing, sizeof(landing)) ? 0 : -EFAULT;
 }
 
 /* The thread is about to call rt_sigreturn. Where it had been in a system call that is to be repeated, that is
@@ -356,8 +357,8 @@ static int add_pending_call(struct tracer *t)
 
 	r.rip = t->call->add_pending_call;
 	r.rsp = t->frame.stack;
-	r.rdi = t->call->run_text;
-	r.rsi = t->page;
+	r.rdi = t->page;
+	r.rsi = 0;
 	r.rax = 0;
 	r.orig_rax = (uint64_t)-1;
 	r.eflags &= ~(uint64_t)DIRECTION;
@@ -369,7 +370,7 @@ static int add_pending_call(struct tracer *t)
 	return result == 0 ? leave(t) : result;
 }
 
-/* It is stopped. What becomes of the page, if the text did not get into it or into the list: it stays. */
+/* It is stopped. If nothing gets into the list, the memory for it stays. */
 static int call_stopped(struct tracer *t)
 {
 	int r = read_thread(t);
@@ -386,7 +387,7 @@ static int call_stopped(struct tracer *t)
 	if (!t->page)
 		r = make_page(t);
 	if (r == 0)
-		r = write_text(t);
+		r = write_landing(t);
 	return r == 0 ? add_pending_call(t) : r;
 }
 
@@ -460,7 +461,7 @@ int pending_call_make(struct pending_call *call, struct err *err)
 	pthread_t thread;
 	int r;
 
-	if (strlen(call->text) >= TEXT_BYTES)
+	if (strlen(call->text) >= LANDING_BYTES - LANDING_TEXT_AT)
 		return err_set(err, -E2BIG, "the path of the run is too long to join process %d",
 			       (int)call->pid);
 	tracer = (struct tracer){ .call = call };
