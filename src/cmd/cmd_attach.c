@@ -248,7 +248,8 @@ static int run_attach(struct invocation *inv)
 	if (values->duration && interval_parse(values->duration, &attach.duration_ns, &err) < 0)
 		return usage_error(inv->command, "%s", err.message);
 	if (values->steps && !values->inside)
-		return usage_error(inv->command, "--steps needs --inside: steps are seen from there.");
+		return usage_error(inv->command,
+				   "--steps needs --inside: steps are seen from there.");
 	attach.process = open_process(inv->args[0], &pid);
 	if (attach.process < 0)
 		return -attach.process;

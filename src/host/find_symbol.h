@@ -12,7 +12,7 @@
 
 struct found_symbol {
 	const char *name;
-	uint64_t at; /* out; 0: not there */
+	uint64_t at;	/* out; 0: not there */
 	uint64_t bytes; /* out */
 };
 

@@ -138,7 +138,7 @@ def rows(args, table, run):
 
 
 def cycle(args, program, run):
-    """Seconds until it was inside."""
+    """Seconds until it was inside; None: it did not get there in time."""
     begin = time.monotonic()
     looking = subprocess.Popen([args.tool, "attach", "--inside", "-q", "-d", f"{args.seconds}s", "-o", run,
                                 str(program.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -151,8 +151,6 @@ def cycle(args, program, run):
     out, err = looking.communicate()
     if (looking.returncode, out, err) != (0, "", ""):
         raise AssertionError(f"attach: {looking.returncode} {out!r} {err!r}")
-    if inside is None:
-        raise AssertionError("it never got in")
     return inside
 
 
@@ -166,12 +164,17 @@ def middle(times):
 def check(args, folder):
     program = start(args, folder, 0)
     run = os.path.join(folder, "a.mscope")
-    entries, steps, kernels = [], [], []
+    entries, steps, kernels, late = [], [], [], 0
     try:
         wait_until(lambda: os.path.exists(os.path.join(folder, "ready")) or program.poll() is not None, "start")
         before = held(program.pid)
         for i in range(args.cycles):
-            entries.append(cycle(args, program, run))
+            entered = cycle(args, program, run)
+            if entered is None:
+                late += 1
+                shutil.rmtree(run)
+                continue
+            entries.append(entered)
             if i % max(1, args.cycles // 20) == 0:
                 steps.append(len(rows(args, "steps", run)))
                 if args.device == "cuda":
@@ -188,13 +191,14 @@ def check(args, folder):
         if program.poll() is None:
             program.kill()
     bare = told(start(args, folder, len(joined["losses"])), folder)
-    print(f"in after: median {statistics.median(entries):.3f} s, worst {max(entries):.3f} s; "
+    print(f"in after: median {statistics.median(entries):.3f} s, worst {max(entries):.3f} s, {late} times not in time; "
           f"threads and descriptors before {before}, after {after}")
     (first, off), (last, off_too) = (middle(part) for part in (joined["times"][20:QUIET_STEPS],
                                                                joined["times"][-QUIET_STEPS:]))
     print(f"CPU time of a step: before {first * 1e6:.1f} us (+-{off:.1%}), after {last * 1e6:.1f} us "
           f"(+-{off_too:.1%}), that is {last / first - 1:+.2%}")
     results = {
+        "in": late <= args.cycles // 20,
         "losses": joined["losses"] == bare["losses"],
         "steps": args.device == "cuda" and args.auto != "everywhere" or (bool(steps) and min(steps) > 0),
         "kernels": args.device != "cuda" or (bool(kernels) and min(kernels) > 0),
@@ -209,7 +213,7 @@ def main():
     parser.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--cycles", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--auto", default="1", choices=("1", "everywhere"))
     parser.add_argument("--program")
     parser.add_argument("--steps", type=int, default=0)

@@ -18,7 +18,8 @@ static socklen_t make_name(struct sockaddr_un *name, pid_t pid)
 	int n;
 
 	*name = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "moescope-attach-%d", (int)pid);
+	n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "moescope-attach-%d",
+		     (int)pid);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 

@@ -47,9 +47,10 @@ static void put_text(struct buf *text, const struct joining *joining, const char
 {
 	const char *wanted = getenv("MOESCOPE_AUTO");
 
-	buf_printf(text, "try:\n __import__('_thread').start_new_thread(exec,('try:exec(compile(open("
-			 "path,\"rb\").read(),path,\"exec\"))\\nexcept BaseException:pass',{"
-			 "'__name__':'_moescope_join','path':");
+	buf_printf(text,
+		   "try:\n __import__('_thread').start_new_thread(exec,('try:exec(compile(open("
+		   "path,\"rb\").read(),path,\"exec\"))\\nexcept BaseException:pass',{"
+		   "'__name__':'_moescope_join','path':");
 	put_bytes(text, script);
 	buf_printf(text, ",'run':");
 	put_bytes(text, joining->run);
@@ -90,10 +91,9 @@ void joining_begin(struct joining *joining, pid_t pid, const char *run, uint64_t
 	struct err err = { "" };
 	int r = 0;
 
-	*joining = (struct joining){ .pid = pid,
-				     .run = run,
-				     .lock_fd = -1,
-				     .asked_ns = clock_monotonic_ns() };
+	*joining = (struct joining){
+		.pid = pid, .run = run, .lock_fd = -1, .asked_ns = clock_monotonic_ns()
+	};
 	if (!hand_over_is_useful(pid)) {
 		say("process %d has neither CUDA nor PyTorch in it, so there is nothing to record "
 		    "inside; it is looked at from outside.",

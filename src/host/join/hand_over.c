@@ -63,7 +63,8 @@ static const char *base_name(const char *path)
 
 static bool is_recordable(const struct mapping *m, void *context)
 {
-	static const char *const names[] = { "libcuda.so", "libtorch", "libmoescope", "libnvToolsExt" };
+	static const char *const names[] = { "libcuda.so", "libtorch", "libmoescope",
+					     "libnvToolsExt" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strncmp(base_name(m->path), names[i], strlen(names[i])) == 0)
@@ -103,7 +104,8 @@ static int check_status(pid_t pid, struct err *err)
 		return err_set(err, -ESRCH, "process %d has ended", (int)pid);
 	if (proc_number(text, "TracerPid", &number) && number)
 		return err_set(err, -EBUSY,
-			       "process %d is being debugged by process %" PRId64 "; let that one go",
+			       "process %d is being debugged by process %" PRId64
+			       "; let that one go",
 			       (int)pid, number);
 	state = proc_after(text, "State");
 	state = state ? state + strspn(state, " \t") : "";
@@ -113,16 +115,18 @@ static int check_status(pid_t pid, struct err *err)
 	if (*state == 'Z' || *state == 'X')
 		return err_set(err, -ESRCH, "process %d has ended", (int)pid);
 	if (proc_number(text, "Seccomp", &number) && number == 1)
-		return err_set(err, -EPERM,
-			       "process %d may hardly make a system call (seccomp), and joining needs "
-			       "some",
-			       (int)pid);
+		return err_set(
+			err, -EPERM,
+			"process %d may hardly make a system call (seccomp), and joining needs "
+			"some",
+			(int)pid);
 	features = proc_after(text, "x86_Thread_features");
 	if (features && strncmp(features + strspn(features, " \t"), "shstk", 5) == 0)
-		return err_set(err, -ENOTSUP,
-			       "process %d has a shadow stack, with which joining is not known to be "
-			       "safe",
-			       (int)pid);
+		return err_set(
+			err, -ENOTSUP,
+			"process %d has a shadow stack, with which joining is not known to be "
+			"safe",
+			(int)pid);
 	return 0;
 }
 
@@ -135,8 +139,7 @@ static int check_python(pid_t pid, struct err *err)
 	bool main_runs = false;
 
 	if (r < 0)
-		return err_set(err, r,
-			       "process %d cannot be joined: %s", (int)pid,
+		return err_set(err, r, "process %d cannot be joined: %s", (int)pid,
 			       why[0] ? why
 				      : "it runs no Python, or one whose names have been removed");
 	minor = python_minor(python);
@@ -145,10 +148,11 @@ static int check_python(pid_t pid, struct err *err)
 		main_runs |= threads[i].id == pid;
 	python_close(python);
 	if (minor > LAST_MINOR)
-		return err_set(err, -ENOTSUP,
-			       "process %d cannot be joined: that is known for Python 3.9 to 3.%d, and "
-			       "it runs 3.%d",
-			       (int)pid, LAST_MINOR, minor);
+		return err_set(
+			err, -ENOTSUP,
+			"process %d cannot be joined: that is known for Python 3.9 to 3.%d, and "
+			"it runs 3.%d",
+			(int)pid, LAST_MINOR, minor);
 	if (!main_runs)
 		return err_set(err, -ENOTSUP,
 			       "process %d cannot be joined: its main thread runs no Python, or is "
@@ -204,9 +208,9 @@ static bool look_in_mapping(const struct mapping *m, void *context)
 }
 
 /* Functions in which the thread may hold the lock of the list of pending calls. */
-static const char *const lock_holders[] = { "Py_AddPendingCall", "_PyEval_AddPendingCall",
+static const char *const lock_holders[] = { "Py_AddPendingCall",   "_PyEval_AddPendingCall",
 					    "Py_MakePendingCalls", "PyThread_release_lock",
-					    "PyMutex_Unlock", "_PyMutex_UnlockSlow" };
+					    "PyMutex_Unlock",	   "_PyMutex_UnlockSlow" };
 #define N_HOLDERS (sizeof(lock_holders) / sizeof(lock_holders[0]))
 
 /* Of the C library, under one of its names. */
@@ -236,26 +240,29 @@ static int find_places(struct pending_call *call, struct code_range *ranges, str
 
 	for (size_t i = 0; i < N_HOLDERS; i++)
 		holders[i].name = lock_holders[i];
-	if (find_symbols(call->pid, "python", symbols, N_USED + N_HOLDERS, file, sizeof(file)) < 0 ||
+	if (find_symbols(call->pid, "python", symbols, N_USED + N_HOLDERS, file, sizeof(file)) <
+		    0 ||
 	    !symbols[DICT_NEW].at || !symbols[DEC_REF].at || !holders[0].at)
-		return err_set(err, -ENOENT,
-			       "process %d cannot be joined: its Python does not export its functions",
-			       (int)call->pid);
+		return err_set(
+			err, -ENOENT,
+			"process %d cannot be joined: its Python does not export its functions",
+			(int)call->pid);
 	call->uses = (struct landing_uses){ symbols[DICT_NEW].at, symbols[RUN_STRING].at,
 					    symbols[DEC_REF].at, find_clock(call->pid) };
 	call->add_pending_call = holders[0].at;
 	for (size_t i = 0; i < N_HOLDERS; i++)
 		if (holders[i].at)
-			ranges[call->n_not_in++] =
-				(struct code_range){ holders[i].at,
-						     holders[i].at + holders[i].bytes };
+			ranges[call->n_not_in++] = (struct code_range){
+				holders[i].at, holders[i].at + holders[i].bytes
+			};
 	call->not_in = ranges;
 	each_mapping(call->pid, look_in_mapping, &c);
 	if (!c.system_call || !call->uses.clock_gettime)
-		return err_set(err, -ENOTSUP,
-			       "process %d cannot be joined: that is known for programs with glibc as "
-			       "a library, on x86-64",
-			       (int)call->pid);
+		return err_set(
+			err, -ENOTSUP,
+			"process %d cannot be joined: that is known for programs with glibc as "
+			"a library, on x86-64",
+			(int)call->pid);
 	call->system_call = c.system_call;
 	call->sigreturn = c.sigreturn;
 	call->sigreturn_end = c.sigreturn_end;
@@ -269,10 +276,11 @@ int hand_over(pid_t pid, char *text, int64_t *ret_stopped_ns, struct err *err)
 	int r;
 
 	if (!same_namespace(pid, "mnt") || !same_namespace(pid, "pid"))
-		return err_set(err, -ENOTSUP,
-			       "process %d is in another container, where paths differ: run moescope "
-			       "inside it",
-			       (int)pid);
+		return err_set(
+			err, -ENOTSUP,
+			"process %d is in another container, where paths differ: run moescope "
+			"inside it",
+			(int)pid);
 	r = check_status(pid, err);
 	if (r == 0)
 		r = check_python(pid, err);

@@ -31,10 +31,10 @@
 #define TRY_NS 300000		      /* between two */
 #define STOP_NS INT64_C(1000000000)   /* until it stops */
 #define RETURN_NS INT64_C(2000000000) /* until the call has returned */
-#define STACK_WORDS 32	   /* that are looked at for the places to keep away from */
-#define CALL_BYTES 2	   /* of the instruction */
-#define DIRECTION 0x400	   /* a flag that is clear when a function is called */
-#define FUTEX_COMMAND 0x7f /* without its flags */
+#define STACK_WORDS 32		      /* that are looked at for the places to keep away from */
+#define CALL_BYTES 2		      /* of the instruction */
+#define DIRECTION 0x400		      /* a flag that is clear when a function is called */
+#define FUTEX_COMMAND 0x7f	      /* without its flags */
 
 /* What a try came to: done, or -errno, or: */
 enum {
@@ -477,10 +477,11 @@ int pending_call_make(struct pending_call *call, struct err *err)
 
 int pending_call_make(struct pending_call *call, struct err *err)
 {
-	return err_set(err, -ENOTSUP,
-		       "process %d cannot be joined: on this kind of processor that is known for Python "
-		       "3.14 only",
-		       (int)call->pid);
+	return err_set(
+		err, -ENOTSUP,
+		"process %d cannot be joined: on this kind of processor that is known for Python "
+		"3.14 only",
+		(int)call->pid);
 }
 
 #endif

@@ -25,15 +25,15 @@ struct code_range {
 };
 
 struct pending_call {
-	pid_t pid;			      /* and its main thread */
-	uint64_t add_pending_call;	      /* a function of Python */
+	pid_t pid;		   /* and its main thread */
+	uint64_t add_pending_call; /* a function of Python */
 	struct landing_uses uses;
-	uint64_t system_call;		      /* code: a system call, then a return */
-	uint64_t sigreturn, sigreturn_end;    /* code: calls rt_sigreturn */
-	const struct code_range *not_in;      /* where the thread may hold the lock of Python's list */
+	uint64_t system_call;		   /* code: a system call, then a return */
+	uint64_t sigreturn, sigreturn_end; /* code: calls rt_sigreturn */
+	const struct code_range *not_in;   /* where the thread may hold the lock of Python's list */
 	size_t n_not_in;
 	char *text;
-	char *page_digits; /* in the text: 16 digits for the address of the landing */
+	char *page_digits;  /* in the text: 16 digits for the address of the landing */
 	int64_t stopped_ns; /* out: for how long the program was, in all */
 };
 

@@ -112,11 +112,24 @@ static size_t put_floats(unsigned char *to, const struct interrupted *at)
 static void put_registers(ucontext_t *context, const struct user_regs_struct *r)
 {
 	const uint64_t values[] = {
-		[REG_R8] = r->r8,   [REG_R9] = r->r9,	[REG_R10] = r->r10, [REG_R11] = r->r11,
-		[REG_R12] = r->r12, [REG_R13] = r->r13, [REG_R14] = r->r14, [REG_R15] = r->r15,
-		[REG_RDI] = r->rdi, [REG_RSI] = r->rsi, [REG_RBP] = r->rbp, [REG_RBX] = r->rbx,
-		[REG_RDX] = r->rdx, [REG_RAX] = r->rax, [REG_RCX] = r->rcx, [REG_RSP] = r->rsp,
-		[REG_RIP] = r->rip, [REG_EFL] = r->eflags,
+		[REG_R8] = r->r8,
+		[REG_R9] = r->r9,
+		[REG_R10] = r->r10,
+		[REG_R11] = r->r11,
+		[REG_R12] = r->r12,
+		[REG_R13] = r->r13,
+		[REG_R14] = r->r14,
+		[REG_R15] = r->r15,
+		[REG_RDI] = r->rdi,
+		[REG_RSI] = r->rsi,
+		[REG_RBP] = r->rbp,
+		[REG_RBX] = r->rbx,
+		[REG_RDX] = r->rdx,
+		[REG_RAX] = r->rax,
+		[REG_RCX] = r->rcx,
+		[REG_RSP] = r->rsp,
+		[REG_RIP] = r->rip,
+		[REG_EFL] = r->eflags,
 		/* four of 16 bits: code, two that the kernel leaves out, stack */
 		[REG_CSGSFS] = (r->cs & 0xffff) | (r->ss & 0xffff) << 48,
 	};

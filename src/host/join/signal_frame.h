@@ -34,9 +34,10 @@ enum repeat {
 enum repeat interrupted_repeats(const struct interrupted *at);
 
 struct signal_frame {
-	uint64_t at;	/* of the first byte */
-	uint64_t stack; /* the stack pointer of a function that is called and returns into the frame */
-	uint64_t end;	/* the same after its return */
+	uint64_t at; /* of the first byte */
+	uint64_t
+		stack; /* the stack pointer of a function that is called and returns into the frame */
+	uint64_t end; /* the same after its return */
 	size_t bytes;
 	size_t ip_at, ax_at; /* in bytes[] of the image: where it goes on, and with what */
 	unsigned char image[FLOATS_MOST + 1024];
