@@ -145,7 +145,7 @@ def cycle(args, program, run):
                                env=dict(os.environ, MOESCOPE_AUTO=args.auto))
     state, inside = os.path.join(run, "join.state"), None
     while looking.poll() is None and inside is None:
-        if os.path.exists(state) and os.path.getsize(state):
+        if os.path.exists(state) and os.path.getsize(state) > len("starting\n"):
             inside = time.monotonic() - begin
         time.sleep(0.002)
     out, err = looking.communicate()
@@ -200,7 +200,7 @@ def check(args, folder):
     results = {
         "in": late <= args.cycles // 20,
         "losses": joined["losses"] == bare["losses"],
-        "steps": args.device == "cuda" and args.auto != "everywhere" or (bool(steps) and min(steps) > 0),
+        "steps": (args.device == "cuda" and args.auto != "everywhere") or (bool(steps) and min(steps) > 0),
         "kernels": args.device != "cuda" or (bool(kernels) and min(kernels) > 0),
         "residue": last / first - 1 <= 0.001 + off + off_too,
     }

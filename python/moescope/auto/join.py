@@ -3,31 +3,33 @@
 
 Not imported: the main thread runs a line that starts a thread, which executes this file with these names:
 path (this file), run, library, page (the address of that line, to be given back), steps (0: no limit) and
-everywhere. A thread of its own, because handlers of the program's signals run on the main thread alone and may
-raise: none of that may end up here.
+everywhere. A thread of its own, because handlers of the program's signals run on the main thread alone
+and may raise: none of that may end up here.
 
 Prints nothing and raises nothing; what goes wrong is told to the run. Only the standard library, and what the
 program has probably imported already.
 """
 from typing import Any, Optional
 
-path: bytes
-run: bytes
-library: bytes
-page: int
-steps: int
-everywhere: bool
+_given: dict[str, Any] = globals()
+path: bytes = _given["path"]
+run: bytes = _given["run"]
+library: bytes = _given["library"]
+page: int = _given["page"]
+steps: int = _given["steps"]
+everywhere = bool(_given["everywhere"])
 
 _PAGE_BYTES, _LEFT_AT = 8192, 256  # landing.h
 _PATIENCE_S = 1.0
+_LEAVING_S = 3.0
 
 
 def _block_signals() -> None:
     """The program's signals are for the program's threads."""
-    import _signal
+    import signal
 
-    faults = {_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL}
-    _signal.pthread_sigmask(_signal.SIG_BLOCK, set(_signal.valid_signals()) - faults)
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+    signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.valid_signals()) - faults)
 
 
 def _write(name: bytes, words: str) -> None:
@@ -61,7 +63,7 @@ def _load() -> Any:
 
 
 def _give_back_page() -> None:
-    """Once the main thread has left the code in it: then there is a time. If it does not, that is two pages."""
+    """Once the main thread has left the code in it: then a time is there. Otherwise two pages stay."""
     import ctypes
     import time
 
@@ -76,11 +78,22 @@ def _give_back_page() -> None:
     unmap(page, _PAGE_BYTES)
 
 
+def _is_wanted(directory: bytes) -> bool:
+    import os
+
+    return os.path.exists(os.path.join(directory, b"join.lock"))
+
+
 def _start(loaded: Any) -> Optional[str]:
     """Why not, or None."""
     import os
+    import time
 
+    until = time.monotonic() + _LEAVING_S
     already = loaded.moescope_run_dir()
+    while already and not _is_wanted(already) and time.monotonic() < until:
+        time.sleep(0.01)  # the one before us is leaving
+        already = loaded.moescope_run_dir()
     if already:
         return f"it records itself already, into {os.fsdecode(already)}"
     status = loaded.moescope_start(run)
@@ -113,8 +126,12 @@ def _find_steps() -> Any:
 def _join() -> None:
     import os
 
-    if not os.path.exists(os.path.join(run, b"join.lock")):
+    if not _is_wanted(run):
         return  # it took too long, and nobody waits any more
+    _state("starting")
+    if not _is_wanted(run):  # since then, so that nobody has read that
+        os.unlink(os.path.join(run, b"join.state"))
+        return
     loaded = _load()
     why = _start(loaded)
     if why:

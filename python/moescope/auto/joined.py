@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch program that was already running when we came (`moescope attach --inside`).
 
-It is in the middle of something: a step of the optimizer has to end before the first whole step begins, or, where
-there is no optimizer, the call of a model. Until then nothing is recorded. It is left at the end of a step, too, so
-that all steps of the run are whole.
+It is in the middle of something: a step of the optimizer has to end before the first whole step begins, or,
+where there is no optimizer, the call of a model. Until then nothing is recorded. It is left at the end of a
+step, too, so that all steps of the run are whole.
 """
 import sys
 import threading
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .._types import Args, Json
@@ -78,11 +79,11 @@ class Joined(Program):
 
     def _inside_module(self) -> bool:
         """This call is inside one that began before we came."""
-        frame = sys._getframe(1)
+        frame: Optional[FrameType] = sys._getframe(1)
         while frame is not None:
             if frame.f_code is self._module_code:
                 return True
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return False
 
     def _next_step(self) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds this package in a program that may have no moescope to import, or another one.
 
-Run from its path (on_path/sitecustomize.py, join.py), so it has nothing of the package but the standard library.
+Run from its path (on_path/sitecustomize.py, join.py), so it has the standard library and nothing of the
+package.
 """
 import importlib
 import importlib.util
@@ -13,8 +14,8 @@ NAME = "_moescope_auto"  # in sys.modules, where the program's own package is no
 
 
 def part(name: str) -> Any:
-    """A module of the package, such as "auto.program": from the program's own package if it is this one, so that
-    both know of each other, else under another name: the program has no moescope to import."""
+    """A module of the package, such as "auto.program": from the program's own package if it is this one, so
+    that both know of each other, else under another name: the program has no moescope to import."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     found = importlib.util.find_spec("moescope")
     if found is not None and found.origin and \

@@ -124,7 +124,9 @@ static void read_state(struct joining *joining)
 		return;
 	for (; (end = strchr(at, '\n')); at = end + 1) {
 		*end = '\0';
-		if (strcmp(at, "inside") == 0) {
+		if (strcmp(at, "starting") == 0) {
+			joining->state = JOIN_STARTING;
+		} else if (strcmp(at, "inside") == 0) {
 			joining->state = JOIN_INSIDE;
 		} else if (strcmp(at, "ended") == 0) {
 			joining->state = JOIN_ENDED;
@@ -138,7 +140,7 @@ static void read_state(struct joining *joining)
 
 enum join_state joining_look(struct joining *joining)
 {
-	if (joining->state == JOIN_ASKED || joining->state == JOIN_INSIDE)
+	if (joining->state >= JOIN_ASKED && joining->state <= JOIN_INSIDE)
 		read_state(joining);
 	if (joining->state == JOIN_ASKED && !joining->told_late &&
 	    clock_monotonic_ns() - joining->asked_ns > LATE_NS) {
@@ -158,15 +160,17 @@ void joining_end(struct joining *joining)
 
 	if (joining->state == JOIN_OFF)
 		return;
-	joining_look(joining);
 	join_lock_release(joining->run, joining->lock_fd);
 	joining->lock_fd = -1;
-	while (joining->state == JOIN_INSIDE && kill(joining->pid, 0) == 0 &&
-	       clock_monotonic_ns() < until_ns) {
+	/* After that: whoever has not said by now that it starts will find no lock. */
+	joining_look(joining);
+	while ((joining->state == JOIN_STARTING || joining->state == JOIN_INSIDE) &&
+	       kill(joining->pid, 0) == 0 && clock_monotonic_ns() < until_ns) {
 		nanosleep(&moment, NULL);
 		read_state(joining);
 	}
-	if (joining->state == JOIN_INSIDE && kill(joining->pid, 0) == 0)
+	if ((joining->state == JOIN_STARTING || joining->state == JOIN_INSIDE) &&
+	    kill(joining->pid, 0) == 0)
 		say("process %d has not let go of moescope's library for 30 s; it will when it comes "
 		    "back to Python.",
 		    (int)joining->pid);

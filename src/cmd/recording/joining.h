@@ -15,11 +15,12 @@
 #define JOIN_STATE_FILE "join.state"
 
 enum join_state {
-	JOIN_OFF,     /* nobody has joined */
-	JOIN_ASKED,   /* the program has not come back to Python yet */
-	JOIN_INSIDE,  /* it records */
-	JOIN_ENDED,   /* everything of ours has been taken out */
-	JOIN_REFUSED, /* likewise, from the beginning */
+	JOIN_OFF,      /* nobody has joined */
+	JOIN_ASKED,    /* the program has not come back to Python yet */
+	JOIN_STARTING, /* it has */
+	JOIN_INSIDE,   /* it records */
+	JOIN_ENDED,    /* everything of ours has been taken out */
+	JOIN_REFUSED,  /* likewise, from the beginning */
 };
 
 struct joining {
