@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/small_file.h"
@@ -21,7 +22,8 @@
 
 #define LAST_MINOR 13
 #define CODE_BYTES (4 << 20) /* of a C library, at most */
-#define THREADS_MOST 256
+#define THREADS_MOST 1024
+#define LOOKS 50
 
 /* A mapping, as /proc has it; path: "" without one. */
 struct mapping {
@@ -130,22 +132,36 @@ static int check_status(pid_t pid, struct err *err)
 	return 0;
 }
 
+/* The list of threads is read while it changes, and the main one is at its end: more than once, if need be. */
+static bool main_runs_python(struct python *python, pid_t pid)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	struct python_thread threads[THREADS_MOST];
+
+	for (int look = 0; look < LOOKS; look++) {
+		int n = python_threads(python, threads, THREADS_MOST);
+
+		for (int i = 0; i < n && i < THREADS_MOST; i++)
+			if (threads[i].id == pid)
+				return true;
+		nanosleep(&moment, NULL);
+	}
+	return false;
+}
+
 static int check_python(pid_t pid, struct err *err)
 {
-	struct python_thread threads[THREADS_MOST];
 	struct python *python = NULL;
 	char why[256];
-	int r = python_open(&python, pid, why, sizeof(why)), n, minor;
-	bool main_runs = false;
+	int r = python_open(&python, pid, why, sizeof(why)), minor;
+	bool main_runs;
 
 	if (r < 0)
 		return err_set(err, r, "process %d cannot be joined: %s", (int)pid,
 			       why[0] ? why
 				      : "it runs no Python, or one whose names have been removed");
 	minor = python_minor(python);
-	n = python_threads(python, threads, THREADS_MOST);
-	for (int i = 0; i < n && i < THREADS_MOST; i++)
-		main_runs |= threads[i].id == pid;
+	main_runs = main_runs_python(python, pid);
 	python_close(python);
 	if (minor > LAST_MINOR)
 		return err_set(
