@@ -308,6 +308,12 @@ MOESCOPE_API const char *moescope_shard(void);
  * another call. The only other call that waits is moescope_past_ops. */
 MOESCOPE_API int moescope_flush(void);
 
+/* For whoever starts a session inside a program that is already running, as 'moescope attach --inside' does:
+ * waits until the moescope that made the run wants no more of it or has ended, the session has ended, or
+ * somebody calls moescope_leave. Then it is the caller's turn to call moescope_stop. One thread. */
+MOESCOPE_API void moescope_wait_for_leave(void);
+MOESCOPE_API void moescope_leave(void);
+
 /* Routing in the memory of a CUDA device.
  *
  * A recorder counts there, with one small kernel on the stream that produced the indices: nothing

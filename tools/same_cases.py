@@ -102,6 +102,7 @@ LEFT_OUT = {
     "demo": "trains for seconds and shows its times; `run` with tinymoe stands for it",
     "serve": "answers until it is ended; its tests compare that with what the commands print",
     "attach": "looks at a process of the moment",
+    "detach": "an attach that goes on",
     "mark": "a run that is being recorded",
     "run --calls": "times of the moment",
     "run --calls-longer-than": "means nothing without --calls",
@@ -290,7 +291,7 @@ class Cases:
 
     def special(self, name):
         """How to compare a command that is not a table of one run."""
-        return {"run": self.run, "attach": self.none, "mark": self.none, "demo": self.none, "serve": self.none, "bench": self.bench,
+        return {"run": self.run, "attach": self.none, "detach": self.none, "mark": self.none, "demo": self.none, "serve": self.none, "bench": self.bench,
                 "sweep": self.sweep, "compare": self.compare, "summary": self.summary, "plot": self.plot,
                 "import": self.imported, "export": self.export, "sql": self.sql,
                 "explain": self.words, "completion": self.words, "help": self.words,

@@ -150,6 +150,8 @@ FUNCTIONS = {
     "moescope_run_dir": (c_char_p, []),
     "moescope_shard": (c_char_p, []),
     "moescope_flush": (c_int, []),
+    "moescope_wait_for_leave": (None, []),
+    "moescope_leave": (None, []),
     "moescope_recorder_open": (c_int, [POINTER(RecorderOptions), POINTER(c_void_p)]),
     "moescope_recorder_route": (c_int, [c_void_p, POINTER(DeviceRouting)]),
     "moescope_recorder_routes": (c_int, [c_void_p, POINTER(DeviceRouting), c_size_t]),
@@ -171,8 +173,11 @@ def _folders() -> Iterator[str]:
         yield os.environ.get("MOESCOPE_BUILD") or os.path.join(tree, "build")
 
 
+chosen: Optional[str] = None  # the one that is in the process already, if somebody knows it (auto/join.py)
+
+
 def _candidates() -> list[str]:
-    given = os.environ.get("MOESCOPE_LIBRARY")
+    given = chosen or os.environ.get("MOESCOPE_LIBRARY")
     if given:
         return [given]
     injected = os.environ.get("CUDA_INJECTION64_PATH", "")

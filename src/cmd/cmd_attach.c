@@ -14,11 +14,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/small_file.h"
 #include "base/text/format.h"
 #include "cmd/options/common_options.h"
+#include "cmd/recording/attached.h"
+#include "cmd/recording/joining.h"
 #include "cmd/runs/run_files.h"
+#include "cmd/runs/run_notes.h"
 #include "cmd/terminal/output.h"
 #include "host/peer.h"
 #include "host/sampler.h"
@@ -28,8 +32,8 @@
 
 struct values {
 	const char *output, *duration;
-	uint64_t rate;
-	bool quiet;
+	uint64_t rate, steps;
+	bool inside, quiet;
 };
 
 #define COMMAND_MOST 65536
@@ -44,6 +48,17 @@ static const struct option_desc own[] = {
 	  .help = "how long to look, such as 10s or 2m; a bare number is seconds",
 	  .default_text = "until the program ends, or Ctrl-C",
 	  .offset = offsetof(struct values, duration) },
+	{ .name = "inside",
+	  .kind = OPTION_FLAG,
+	  .help = "also load the probe into it, for GPU work and the steps of PyTorch",
+	  .offset = offsetof(struct values, inside) },
+	{ .name = "steps",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 1,
+	  .max = 1e15,
+	  .help = "with --inside: leave after N whole steps of PyTorch",
+	  .offset = offsetof(struct values, steps) },
 	{ .name = "rate",
 	  .kind = OPTION_UINT,
 	  .metavar = "N",
@@ -66,6 +81,8 @@ static const struct example examples[] = {
 	{ "moescope attach 4711 --duration 10s", "Ten seconds of a job; then 'moescope stacks'." },
 	{ "moescope attach $(pgrep -of train.py) -o slow.mscope",
 	  "Until Ctrl-C, with a name of your choice." },
+	{ "moescope attach 4711 --inside --steps 50",
+	  "With kernels, steps and phases, as 'moescope run' has them." },
 	{ NULL, NULL },
 };
 
@@ -102,10 +119,11 @@ static int open_process(const char *word, pid_t *ret_pid)
 }
 
 /* Its command, as the run tells it. */
-static int make_run(pid_t pid, const char *name, char **ret_path, struct err *err)
+static int make_run(pid_t pid, const char *name, const struct values *values, char **ret_path,
+		    struct err *err)
 {
 	char *argv[ARGUMENTS_MOST + 1] = { NULL }, *text = malloc(COMMAND_MOST), path[32];
-	struct rundir_meta meta = { .argv = argv, .level = "counts" };
+	struct rundir_meta meta = { .argv = argv, .level = values->inside ? "trace" : "counts" };
 	ssize_t n = -1;
 	int r;
 
@@ -120,15 +138,36 @@ static int make_run(pid_t pid, const char *name, char **ret_path, struct err *er
 	return r;
 }
 
-/* Until the program ends, the time is over or somebody has seen enough. True: it has ended. */
-static bool wait_for_end(int process, int64_t duration_ns)
+/* What an attach waits for. */
+struct attach {
+	int process, asked; /* descriptors: the program's end, and whoever calls 'detach' */
+	int asker;	    /* who has; -1: nobody */
+	int64_t duration_ns;
+	struct joining joining;
+};
+
+#define JOINING_LOOK_MS 50
+
+static bool has_left(struct attach *attach, bool all_steps)
 {
+	return attach->joining.state != JOIN_OFF && joining_look(&attach->joining) == JOIN_ENDED &&
+	       all_steps;
+}
+
+/* Until the program ends, the time is over, it has made its steps or somebody has seen enough. True: it has
+ * ended. */
+static bool wait_for_end(struct attach *attach, bool limited)
+{
+	int64_t duration_ns = attach->duration_ns;
 	int64_t until_ns = duration_ns < INT64_MAX - clock_monotonic_ns()
 				   ? clock_monotonic_ns() + duration_ns
 				   : INT64_MAX;
-	struct pollfd ends[] = { { .fd = process, .events = POLLIN }, { .events = POLLIN } };
+	struct pollfd ends[] = { { .fd = attach->process, .events = POLLIN },
+				 { .events = POLLIN },
+				 { .fd = attach->asked, .events = POLLIN } };
 	sigset_t signals;
-	int64_t left_ms;
+	int64_t left_ms, most_ms = attach->joining.state == JOIN_OFF ? INT_MAX : JOINING_LOOK_MS;
+	bool over;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
@@ -138,26 +177,30 @@ static bool wait_for_end(int process, int64_t duration_ns)
 	ends[1].fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	do {
 		left_ms = (until_ns - clock_monotonic_ns()) / 1000000;
-		if (left_ms > INT_MAX)
-			left_ms = INT_MAX;
-	} while (left_ms > 0 && poll(ends, 2, (int)left_ms) <= 0);
+		over = left_ms <= 0 ||
+		       poll(ends, 3, (int)(left_ms < most_ms ? left_ms : most_ms)) > 0;
+		if (ends[2].revents) {
+			attach->asker = attached_accept(attach->asked);
+			over = attach->asker >= 0;
+		}
+	} while (!over && !has_left(attach, limited));
 	close(ends[1].fd);
 	return ends[0].revents != 0;
 }
 
-static int look(int process, pid_t pid, const char *name, const struct values *values,
-		int64_t duration_ns)
+static int look(struct attach *attach, pid_t pid, const char *name, const struct values *values)
 {
 	struct rundir_end end = { 0 };
 	int64_t start_ns = clock_monotonic_ns();
 	struct sampler *sampler = NULL;
 	struct watch *watch = NULL;
+	struct buf notes = { 0 };
 	struct err err = { "" };
 	char *path = NULL;
 	bool ended = false;
 	int lock_fd = -1, r;
 
-	r = make_run(pid, name, &path, &err);
+	r = make_run(pid, name, values, &path, &err);
 	if (r < 0)
 		return fail("%s", err.message);
 	run_lock_take(path, &lock_fd);
@@ -165,7 +208,10 @@ static int look(int process, pid_t pid, const char *name, const struct values *v
 	if (r == 0) {
 		if (watch_start(&watch, path, pid, &err) < 0)
 			say("the machine is left out: %s", err.message);
-		ended = wait_for_end(process, duration_ns);
+		if (values->inside)
+			joining_begin(&attach->joining, pid, path, values->steps);
+		ended = wait_for_end(attach, values->steps > 0);
+		joining_end(&attach->joining);
 		if (watch_stop(watch, &err) < 0)
 			say("not all of the machine is recorded: %s", err.message);
 		r = sampler_stop(sampler, &err);
@@ -175,34 +221,53 @@ static int look(int process, pid_t pid, const char *name, const struct values *v
 	end.status = ended ? "unknown" : "left";
 	if (r < 0)
 		say("not all stacks are recorded: %s", err.message);
+	run_notes_take(path, &notes);
+	end.notes = notes.failed ? NULL : notes.data;
 	r = rundir_finish(path, &end, &err);
+	buf_release(&notes);
 	run_lock_release(path, lock_fd, r == 0);
 	free(path);
 	if (r < 0)
 		return fail("the run in %s has no end noted: %s", name, err.message);
 	if (!values->quiet)
-		say("run in %s%s; next: moescope stacks %s", name,
-		    ended ? ", to the program's end" : ", the program goes on", name);
+		say("run in %s%s; next: moescope %s %s", name,
+		    ended ? ", to the program's end" : ", the program goes on",
+		    attach->joining.state == JOIN_ENDED ? "report" : "stacks", name);
 	return EXIT_OK;
 }
 
 static int run_attach(struct invocation *inv)
 {
 	const struct values *values = inv->values;
-	int64_t duration_ns = INT64_MAX;
+	struct attach attach = { .asker = -1, .duration_ns = INT64_MAX };
 	struct err err = { "" };
 	char *name = NULL;
-	int process, status;
 	pid_t pid = 0;
+	int status;
 
-	if (values->duration && interval_parse(values->duration, &duration_ns, &err) < 0)
+	if (values->duration && interval_parse(values->duration, &attach.duration_ns, &err) < 0)
 		return usage_error(inv->command, "%s", err.message);
-	process = open_process(inv->args[0], &pid);
-	if (process < 0)
-		return -process;
-	name = values->output ? strdup(values->output) : rundir_default_name();
-	status = name ? look(process, pid, name, values, duration_ns) : fail("no memory.");
-	close(process);
+	if (values->steps && !values->inside)
+		return usage_error(inv->command,
+				   "--steps needs --inside: steps are seen from there.");
+	attach.process = open_process(inv->args[0], &pid);
+	if (attach.process < 0)
+		return -attach.process;
+	/* Several may look from outside; 'detach' ends the first. */
+	attach.asked = attached_listen(pid);
+	if (attach.asked == -EADDRINUSE && values->inside)
+		status = fail("another moescope is attached to process %d; end that one with "
+			      "'moescope detach %d'.",
+			      (int)pid, (int)pid);
+	else if (!(name = values->output ? strdup(values->output) : rundir_default_name()))
+		status = fail("no memory.");
+	else
+		status = look(&attach, pid, name, values);
+	if (attach.asked >= 0)
+		close(attach.asked);
+	if (attach.asker >= 0)
+		close(attach.asker);
+	close(attach.process);
 	free(name);
 	return status;
 }
@@ -216,7 +281,9 @@ const struct command cmd_attach = {
 		"Records, in a run directory, where the threads of a process and of those that it "
 		"starts are: functions of Python and native ones, working and waiting ('moescope "
 		"stacks'), and what the machine does meanwhile ('moescope host'). Everything is read from outside: the program is not stopped, runs nothing of "
-		"moescope's and is left as it was. GPU work is recorded by 'moescope run' only.",
+		"moescope's and is left as it was. With --inside, a Python from 3.9 to 3.13 is stopped for a "
+		"moment and then loads the probe: GPU work is recorded from then on, and, beside PyTorch, steps "
+		"and phases. All of that is taken out again at the end, but the library stays in its memory, idle.",
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

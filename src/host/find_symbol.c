@@ -61,8 +61,11 @@ static void look_up(const char *table, size_t table_bytes, const char *names, si
 		if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= names_bytes)
 			continue;
 		for (size_t i = 0; i < n; i++)
-			if (!symbols[i].at && strcmp(names + symbol.st_name, symbols[i].name) == 0)
+			if (!symbols[i].at &&
+			    strcmp(names + symbol.st_name, symbols[i].name) == 0) {
 				symbols[i].at = symbol.st_value + bias;
+				symbols[i].bytes = symbol.st_size;
+			}
 	}
 }
 

@@ -12,7 +12,8 @@
 
 struct found_symbol {
 	const char *name;
-	uint64_t at; /* out; 0: not there */
+	uint64_t at;	/* out; 0: not there */
+	uint64_t bytes; /* out */
 };
 
 /* Looks in the files mapped into the process whose base name begins with `prefix` or "lib" and that, and stops at the first

@@ -48,6 +48,14 @@ bool peer_read_parts(pid_t pid, const struct peer_part *parts, size_t n)
 	return process_vm_readv(pid, here, n, there, n, 0) == (ssize_t)bytes;
 }
 
+bool peer_write(pid_t pid, uint64_t to, const void *from, size_t bytes)
+{
+	struct iovec here = { (void *)(uintptr_t)from, bytes }; // NOLINT: it is only read
+	struct iovec there = { (void *)(uintptr_t)to, bytes };	// NOLINT
+
+	return process_vm_writev(pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
 int peer_thread_open(pid_t pid, pid_t thread, const char *file)
 {
 	char path[64];

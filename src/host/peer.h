@@ -25,6 +25,8 @@ bool peer_read(pid_t pid, uint64_t from, void *to, size_t bytes);
 /* Several parts in this order, as close to one moment as that can be; at most PEER_PARTS. */
 #define PEER_PARTS 256
 bool peer_read_parts(pid_t pid, const struct peer_part *parts, size_t n);
+/* The one that changes something, for those who join a program (host/join): all of it, or false. */
+bool peer_write(pid_t pid, uint64_t to, const void *from, size_t bytes);
 
 /* What the scheduler knows of a thread. */
 struct peer_times {

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "base/hash_map.h"
-#include "host/join.h"
+#include "host/joined_stack.h"
 #include "host/stack_tree.h"
 
 struct place {

@@ -200,9 +200,9 @@ static int take_layout(struct python *p, char *why, size_t size)
 
 static int find_layout(struct python *p, char *why, size_t size)
 {
-	struct found_symbol symbols[] = { { "_PyRuntime", 0 },
-					  { "PyCode_Type", 0 },
-					  { "Py_Version", 0 } };
+	struct found_symbol symbols[] = { { .name = "_PyRuntime" },
+					  { .name = "PyCode_Type" },
+					  { .name = "Py_Version" } };
 	char file[512];
 	int r = find_symbols(p->pid, "python", symbols, 3, file, sizeof(file));
 

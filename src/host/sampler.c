@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/wake.h"
-#include "host/join.h"
+#include "host/joined_stack.h"
 #include "host/native.h"
 #include "host/pace.h"
 #include "host/peer.h"

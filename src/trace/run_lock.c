@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *lock_path(const char *path)
+static char *lock_path(const char *path, const char *name)
 {
 	char *file;
 
-	return asprintf(&file, "%s/" RUN_LOCK_FILE, path) < 0 ? NULL : file;
+	return asprintf(&file, "%s/%s", path, name) < 0 ? NULL : file;
 }
 
 /* Opened and locked. -EAGAIN: its holder removed it meanwhile. */
@@ -44,9 +44,9 @@ static int open_locked(const char *file)
 	return r;
 }
 
-int run_lock_take(const char *path, int *ret_fd)
+static int take(const char *path, const char *name, int *ret_fd)
 {
-	char *file = lock_path(path);
+	char *file = lock_path(path, name);
 	int fd;
 
 	if (!file)
@@ -61,15 +61,35 @@ int run_lock_take(const char *path, int *ret_fd)
 	return 0;
 }
 
-void run_lock_release(const char *path, int fd, bool ended)
+static void release(const char *path, const char *name, int fd, bool remove)
 {
-	char *file = fd >= 0 && ended ? lock_path(path) : NULL;
+	char *file = fd >= 0 && remove ? lock_path(path, name) : NULL;
 
 	if (file)
 		unlink(file);
 	free(file);
 	if (fd >= 0)
 		close(fd);
+}
+
+int run_lock_take(const char *path, int *ret_fd)
+{
+	return take(path, RUN_LOCK_FILE, ret_fd);
+}
+
+void run_lock_release(const char *path, int fd, bool ended)
+{
+	release(path, RUN_LOCK_FILE, fd, ended);
+}
+
+int join_lock_take(const char *path, int *ret_fd)
+{
+	return take(path, JOIN_LOCK_FILE, ret_fd);
+}
+
+void join_lock_release(const char *path, int fd)
+{
+	release(path, JOIN_LOCK_FILE, fd, true);
 }
 
 /* The file in `dir`, if it is a plain one: whoever may write there could put anything else. */
@@ -85,10 +105,10 @@ static int open_plain(int dir, const char *name)
 	return fd;
 }
 
-static enum run_writer holder_of_run(int dir)
+static enum run_writer holder(int dir, const char *name)
 {
 	struct flock whole = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-	int fd = open_plain(dir, RUN_LOCK_FILE), r;
+	int fd = open_plain(dir, name), r;
 
 	if (fd < 0)
 		return RUN_WRITER_UNKNOWN;
@@ -120,7 +140,7 @@ enum run_writer run_writer(const char *path)
 
 	if (!dir)
 		return RUN_WRITER_UNKNOWN;
-	writer = holder_of_run(dirfd(dir));
+	writer = holder(dirfd(dir), RUN_LOCK_FILE);
 	while (writer != RUN_WRITER_HELD && (entry = readdir(dir))) {
 		size_t length = strlen(entry->d_name);
 		enum run_writer one;
@@ -132,5 +152,17 @@ enum run_writer run_writer(const char *path)
 			writer = one;
 	}
 	closedir(dir);
+	return writer;
+}
+
+enum run_writer join_lock_holder(const char *path)
+{
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	enum run_writer writer = RUN_WRITER_UNKNOWN;
+
+	if (dir >= 0) {
+		writer = holder(dir, JOIN_LOCK_FILE);
+		close(dir);
+	}
 	return writer;
 }

@@ -25,4 +25,11 @@ enum run_writer {
 
 enum run_writer run_writer(const char *path);
 
+/* Likewise join.lock, which `moescope attach` holds in the run of a program that it has joined: whoever records
+ * inside leaves when nobody holds it any more. Released, the file is removed. */
+#define JOIN_LOCK_FILE "join.lock"
+int join_lock_take(const char *path, int *ret_fd);
+void join_lock_release(const char *path, int fd);
+enum run_writer join_lock_holder(const char *path);
+
 #endif

@@ -1,106 +1,194 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Python and native functions in one stack, from stacks made by hand: letters are Python functions, big ones
- * those that C has called; '=' is the interpreter's function that runs them, '-' is glue, '_' is of the C
- * library, digits are others.
+ * What is put into a program that is joined: the frame by which a thread finds back to where it was, and the code that
+ * Python calls, which is really run.
  */
-#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
-
 #include <cmocka.h>
 
-#include "host/join.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-#define MOST 32
+#include "host/join/landing.h"
+#include "host/join/signal_frame.h"
 
-/* All innermost first. */
-static void joins(const char *python, const char *native, bool whole, const char *expected)
+#ifdef SIGNAL_FRAMES
+
+/* ---- the landing, with functions of ours in place of Python's */
+
+static int refs, runs, fails_at;
+static char seen[64];
+
+static void *some_dict(void)
 {
-	struct python_function functions[MOST];
-	struct join_native chain[MOST];
-	uint32_t names[2 * MOST];
-	size_t n_python = strlen(python), n_native = strlen(native), n = 0;
-
-	for (size_t i = 0; i < n_python; i++)
-		functions[i] = (struct python_function){ (uint32_t)python[i],
-							 isupper((unsigned char)python[i]) };
-	for (size_t i = 0; i < n_native; i++)
-		chain[i] = (struct join_native){ (uint32_t)native[i], native[i] == '='	 ? JOIN_EVAL
-								      : native[i] == '-' ? JOIN_GLUE
-								      : native[i] == '_'
-									      ? JOIN_BASE
-									      : JOIN_OTHER };
-	assert_int_equal(join_stacks(functions, n_python, chain, n_native, names, &n), whole);
-	assert_int_equal(n, strlen(expected));
-	for (size_t i = 0; i < n; i++)
-		assert_int_equal(names[i], expected[i]);
+	refs++;
+	return fails_at == 1 ? NULL : &refs;
 }
 
-static void whole(void **state)
+static void *run_string(const char *text, int begin, void *globals, void *locals)
 {
-	(void)state;
-	joins("A", "=", true, "A");
-	joins("A", "1=", true, "1A");
-	joins("abC", "12-=--", true, "12abC");
-	joins("aBcD", "1-=-2-=-3", true, "1aB2cD3");
-	joins("ABC", "=-=-=", true, "ABC"); /* up to 3.10 each has its own */
-	joins("AbC", "==", true, "AbC");
-	joins("aB", "_1=_2", true, "_1aB2");
+	runs++;
+	snprintf(seen, sizeof(seen), "%s", text);
+	assert_int_equal(begin, 257); /* Py_file_input */
+	assert_true(globals == &refs && locals == &refs);
+	return fails_at == 2 ? NULL : &runs;
 }
 
-/* The counts differ: frames are missing, or it is not the same moment. */
-static void innermost_alone(void **state)
+static void dec_ref(void *object)
 {
-	(void)state;
-	joins("aBcD", "123", false, "1aBcD");
-	joins("aBcD", "1=2", false, "1aBcD");
-	joins("aB", "1=2=3", false, "1aB");
-	joins("aB", "=2=3", false, "aB");
-	joins("aB", "-2", false, "aB");
-	joins("aB", "", false, "aB");
-	joins("ab", "1", false, "1ab"); /* no outermost one is known */
-	joins("aBc", "1=", false, "1aBc");
-	joins("", "12", false, "1");
+	assert_true(object == &refs || object == &runs);
+	refs--;
 }
 
-static void kinds(void **state)
+static int call_landing(int64_t *ret_left)
 {
-	static const struct {
-		const char *label;
-		enum join_kind kind;
-	} labels[] = {
-		{ "_PyEval_EvalFrameDefault (python3.12)", JOIN_EVAL },
-		{ "_PyEval_EvalFrameDefault.cold (libpython3.13.so.1.0)", JOIN_EVAL },
-		{ "_TAIL_CALL_LOAD_FAST (python3.14)", JOIN_EVAL },
-		{ "_PyEval_Vector (python3.12)", JOIN_GLUE },
-		{ "PyObject_Vectorcall (python3.12)", JOIN_GLUE },
-		{ "PyObject_GetIter (python3.12)", JOIN_OTHER },
-		{ "list_sort_impl (python3.12)", JOIN_OTHER },
-		{ "main (python3.12)", JOIN_GLUE },
-		{ "main (server)", JOIN_OTHER },
-		{ "at::native::add (libtorch_cpu.so)", JOIN_OTHER },
-		{ "0x1234 (libfoo.so)", JOIN_OTHER },
-		{ "0x1234 (libpython3.12.so.1.0)", JOIN_GLUE },
-		{ "0x27249 (libc.so.6)", JOIN_BASE },
-		{ "[unknown]", JOIN_GLUE },
-	};
+	unsigned char *at = mmap(NULL, LANDING_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct landing_uses uses = { (uintptr_t)some_dict, (uintptr_t)run_string,
+					   (uintptr_t)dec_ref, (uintptr_t)clock_gettime };
+	int (*landing)(void *), r;
+
+	assert_true(at != MAP_FAILED);
+	assert_true(landing_make(at, (uintptr_t)at, &uses, "a text"));
+	memcpy(&landing, &at, sizeof(landing));
+	refs = runs = 0;
+	r = landing(NULL);
+	memcpy(ret_left, at + LANDING_LEFT_AT, sizeof(*ret_left));
+	munmap(at, LANDING_BYTES);
+	return r;
+}
+
+static void landing_runs_its_text(void **state)
+{
+	int64_t left;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
-		assert_int_equal(join_kind_of(labels[i].label), labels[i].kind);
+	fails_at = 0;
+	assert_int_equal(call_landing(&left), 0);
+	assert_string_equal(seen, "a text");
+	assert_int_equal(runs, 1);
+	assert_int_equal(refs, -1); /* one dictionary made, it and the result given back */
+	assert_true(left != 0);
 }
+
+static void landing_passes_failures_on(void **state)
+{
+	int64_t left;
+
+	(void)state;
+	fails_at = 1;
+	assert_int_equal(call_landing(&left), -1);
+	assert_int_equal(runs, 0);
+	fails_at = 2;
+	assert_int_equal(call_landing(&left), -1);
+	assert_int_equal(refs, 0);
+	assert_true(left == 0);
+}
+
+static void landing_has_limits(void **state)
+{
+	static unsigned char landing[LANDING_BYTES];
+	static char text[LANDING_BYTES];
+	const struct landing_uses uses = { 1, 2, 3, 4 };
+
+	(void)state;
+	memset(text, 'a', LANDING_BYTES - LANDING_TEXT_AT);
+	assert_false(landing_make(landing, 0, &uses, text));
+	text[LANDING_BYTES - LANDING_TEXT_AT - 1] = '\0';
+	assert_true(landing_make(landing, 0, &uses, text));
+}
+
+/* ---- system calls that were interrupted */
+
+static struct interrupted in_call(int64_t call, int64_t result)
+{
+	struct interrupted at = { 0 };
+
+	at.registers.orig_rax = (uint64_t)call;
+	at.registers.rax = (uint64_t)result;
+	return at;
+}
+
+static void calls_are_repeated(void **state)
+{
+	struct interrupted at;
+
+	(void)state;
+	at = in_call(-1, -512);
+	assert_int_equal(interrupted_repeats(&at), REPEAT_NONE); /* just a number */
+	at = in_call(SYS_read, 5);
+	assert_int_equal(interrupted_repeats(&at), REPEAT_NONE);
+	at = in_call(SYS_read, -512);
+	assert_int_equal(interrupted_repeats(&at), REPEAT_QUIET);
+	at = in_call(SYS_clone, -513);
+	assert_int_equal(interrupted_repeats(&at), REPEAT_ALWAYS);
+	at = in_call(SYS_select, -514);
+	assert_int_equal(interrupted_repeats(&at), REPEAT_QUIET);
+	at = in_call(SYS_poll, -516);
+	assert_int_equal(interrupted_repeats(&at), REPEAT_REST);
+	at = in_call(SYS_epoll_wait, -EINTR);
+	at.registers.r10 = 100;
+	assert_int_equal(interrupted_repeats(&at), REPEAT_NONE);
+	at.registers.r10 = (uint64_t)-1;
+	assert_int_equal(interrupted_repeats(&at), REPEAT_QUIET);
+}
+
+static uint64_t word_at(const struct signal_frame *frame, size_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, frame->image + at, sizeof(word));
+	return word;
+}
+
+static void frames_are_below_the_red_zone(void **state)
+{
+	static struct interrupted at;
+	static struct signal_frame frame;
+
+	(void)state;
+	at = in_call(SYS_read, -512);
+	at.registers.rsp = 0x7fff0000123;
+	at.registers.rip = 0x4242;
+	assert_false(signal_frame_make(&frame, &at, 0x1234)); /* without floating-point state */
+	at.n_floats = 576;
+	at.floats[464] = 3; /* x87 and SSE */
+	assert_true(signal_frame_make(&frame, &at, 0x1234));
+	assert_true(frame.at + frame.bytes <= at.registers.rsp - 128);
+	assert_int_equal(frame.stack % 16, 8); /* as at the begin of any function */
+	assert_int_equal(frame.end, frame.stack + 8);
+	assert_int_equal(word_at(&frame, 0), 0x1234);
+	assert_int_equal(word_at(&frame, frame.ip_at), 0x4240); /* the call again */
+	assert_int_equal(word_at(&frame, frame.ax_at), SYS_read);
+	signal_frame_ends_call(&frame, &at);
+	assert_int_equal(word_at(&frame, frame.ip_at), 0x4242);
+	assert_int_equal((int64_t)word_at(&frame, frame.ax_at), -EINTR);
+}
+
+#endif
 
 int main(void)
 {
+#ifdef SIGNAL_FRAMES
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole),
-		cmocka_unit_test(innermost_alone),
-		cmocka_unit_test(kinds),
+		cmocka_unit_test(landing_runs_its_text),
+		cmocka_unit_test(landing_passes_failures_on),
+		cmocka_unit_test(landing_has_limits),
+		cmocka_unit_test(calls_are_repeated),
+		cmocka_unit_test(frames_are_below_the_red_zone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
+#else
+	return 0;
+#endif
 }

@@ -17,7 +17,7 @@ call. Other children, forked or not, are processes of the run like any other.
 import atexit
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import _library as lib
 from .. import api, errors, runs
@@ -36,6 +36,14 @@ _OPERATIONS = f"{_KEY} operations"  # tables.h knows it
 _NAMED = 10  # sampled steps that the run names
 _GPU = "/dev/nvidiactl"  # asking torch or the driver would initialise CUDA, which forbids forking
 _EVERYWHERE = "everywhere"  # as a value of MOESCOPE_AUTO, for tests on a GPU
+
+
+# The last one, once there was one: what is called after a fork is called for the rest of the process.
+_installed: list["Program"] = []
+
+
+def _forked() -> None:
+    _installed[0]._forked()
 
 
 class _Nothing:
@@ -121,7 +129,15 @@ class Program(Phases):
             hide_from_compiler(end, and_inside=True)
         api.before_own.append(self._yield_to)
         atexit.register(self._at_exit)
-        os.register_at_fork(after_in_child=self._forked)
+        if not _installed:
+            os.register_at_fork(after_in_child=_forked)
+        _installed[:] = [self]
+
+    def remove(self) -> None:
+        super().remove()
+        atexit.unregister(self._at_exit)
+        if self._yield_to in api.before_own:
+            api.before_own.remove(self._yield_to)
 
     def _entries(self) -> list[Function]:
         return [*super()._entries(), self._yield_to, self._scaler_stepped]
@@ -403,12 +419,20 @@ class Program(Phases):
         return call
 
 
+def why_not(everywhere: bool) -> Optional[str]:
+    """Why steps are not looked for on this machine, or None."""
+    if os.path.exists(_GPU) and not everywhere:
+        return ("steps and phases of PyTorch are not looked for on a machine with an NVIDIA GPU: that has "
+                "not been tried enough; moescope.profile and moescope.step mark them")
+    return None
+
+
 def install(note: Callable[[str], None]) -> None:
     """Once in a process, after torch has been imported. note: for the run, where the library has not
     been loaded."""
-    if os.path.exists(_GPU) and os.environ.get("MOESCOPE_AUTO") != _EVERYWHERE:
-        note("steps and phases of PyTorch are not looked for on a machine with an NVIDIA GPU: that has "
-             "not been tried enough; moescope.profile and moescope.step mark them")
+    forbidden = why_not(os.environ.get("MOESCOPE_AUTO") == _EVERYWHERE)
+    if forbidden:
+        note(forbidden)
         return
     program = Program(note)
     try:

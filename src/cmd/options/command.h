@@ -119,6 +119,7 @@ const char *command_nearest(const char *name);
 #define COMMANDS(COMMAND, TABLES)                                                                  \
 	COMMAND(run)                                                                               \
 	COMMAND(attach)                                                                            \
+	COMMAND(detach)                                                                            \
 	COMMAND(mark)                                                                              \
 	COMMAND(demo)                                                                              \
 	COMMAND(import)                                                                            \

@@ -70,6 +70,16 @@ char *installed_library(const char *name)
 	return first_beside(library_places, name);
 }
 
+char *installed_join_script(void)
+{
+	char *file = first_beside(package_places, "auto/join.py"), *path = NULL;
+
+	if (file)
+		path = realpath(file, NULL);
+	free(file);
+	return path;
+}
+
 char *installed_auto_path(void)
 {
 	char *file = first_beside(package_places, "auto/on_path/sitecustomize.py"), *folder = NULL;

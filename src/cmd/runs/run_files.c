@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/recording/joining.h"
 #include "cmd/runs/run_notes.h"
 #include "timeline/lod.h"
 #include "trace/heap_file.h"
@@ -30,7 +31,8 @@ static bool is_dot(const char *name)
 static bool is_ours(const char *name)
 {
 	return strcmp(name, "run.json") == 0 || strcmp(name, PROGRAM_LOG) == 0 ||
-	       strcmp(name, RUN_LOCK_FILE) == 0 ||
+	       strcmp(name, RUN_LOCK_FILE) == 0 || strcmp(name, JOIN_LOCK_FILE) == 0 ||
+	       strcmp(name, JOIN_STATE_FILE) == 0 ||
 	       (strncmp(name, "run.json.", 9) == 0 && ends_with(name, ".tmp")) ||
 	       strcmp(name, LOD_FILE) == 0 ||
 	       (strncmp(name, LOD_FILE ".", sizeof(LOD_FILE)) == 0 && ends_with(name, ".tmp")) ||

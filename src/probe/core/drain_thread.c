@@ -302,7 +302,10 @@ static void *drain_thread(void *arg)
 	}
 	rings_populate(recorder->rings);
 	while (!atomic_load_explicit(&recorder->stopping, memory_order_acquire)) {
-		if (!wait_for_work(recorder, r < 0, &waits))
+		bool work = wait_for_work(recorder, r < 0, &waits);
+
+		session_look();
+		if (!work)
 			continue;
 		waits = 0;
 		rings_refill(recorder->rings);

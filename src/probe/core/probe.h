@@ -201,6 +201,10 @@ void recorder_stop(struct recorder *recorder);
  * is private (base/files/held.h). */
 int session_open(struct recorder *made);
 void session_close(struct recorder *old);
+void session_look(void);
+/* joined.c: a look at whether it is still wanted, on the same thread; and in a forked child. */
+void joined_look(const char *run_dir);
+void joined_forget(void);
 /* Waits until the drain has made room, but not forever. Not in a call on a program's hot path. */
 void probe_wait_for_room(struct ring *ring, uint32_t bytes);
 /* Waits until what was recorded is in the shard; 0, or -ETIMEDOUT. */

@@ -289,6 +289,11 @@ int session_open(struct recorder *made)
 	return r;
 }
 
+void session_look(void)
+{
+	joined_look(run_dir);
+}
+
 static void fill_stats(const struct recorder *from, struct moescope_stats *stats)
 {
 	const struct shard_header *header = &from->writer->header;
@@ -567,6 +572,7 @@ void session_forget(void)
 	names_forget();
 	steps_forget();
 	life_guard_forget();
+	joined_forget();
 	if (recorder) {
 		lost_by_fork = true;
 		rings_forget(recorder->rings);

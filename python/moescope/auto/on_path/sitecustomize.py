@@ -35,24 +35,12 @@ def _note(words):
 
 def _package():
     # type: () -> Any
-    """moescope.auto.program: from the program's own package if it is this one, so that both know of
-    each other, else under another name: the program has no moescope to import."""
-    import importlib
-    import importlib.util
-
-    root = os.path.dirname(os.path.dirname(_FOLDER))
-    found = importlib.util.find_spec("moescope")
-    if found is not None and found.origin and \
-            os.path.realpath(os.path.dirname(found.origin)) == os.path.realpath(root):
-        return importlib.import_module("moescope.auto.program")
-    name = "_moescope_auto"
-    spec = importlib.util.spec_from_file_location(name, os.path.join(root, "__init__.py"),
-                                                  submodule_search_locations=[root])
-    if spec is None or spec.loader is None:
-        raise ImportError("there is no package in " + root)
-    sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[name])
-    return importlib.import_module(name + ".auto.program")
+    """moescope.auto.program, wherever it is."""
+    names = {"__file__": os.path.join(os.path.dirname(_FOLDER), "own_package.py"),
+             "__name__": "_moescope_own_package"}  # type: Any
+    with open(names["__file__"], encoding="utf-8") as file:
+        exec(compile(file.read(), names["__file__"], "exec"), names)
+    return names["part"]("auto.program")
 
 
 def _torch_is_there():

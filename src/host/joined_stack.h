@@ -4,8 +4,8 @@
  * Python in a native function of its own; each call of that from C stands for the Python functions that have
  * called each other since. Names are numbers of the caller's. Any thread.
  */
-#ifndef HOST_JOIN_H
-#define HOST_JOIN_H
+#ifndef HOST_JOINED_STACK_H
+#define HOST_JOINED_STACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

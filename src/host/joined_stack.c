@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One stack of Python and native functions; see join.h.
+ * One stack of Python and native functions; see joined_stack.h.
  */
-#include "host/join.h"
+#include "host/joined_stack.h"
 
 #include <string.h>
 

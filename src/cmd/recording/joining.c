@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Joining a running program; see joining.h.
+ */
+#include "cmd/recording/joining.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/small_file.h"
+#include "cmd/recording/installed.h"
+#include "cmd/terminal/output.h"
+#include "host/join/hand_over.h"
+#include "trace/run_lock.h"
+
+#define LATE_NS INT64_C(5000000000)   /* then it is said that the program does not come back */
+#define LEAVE_NS INT64_C(30000000000) /* likewise, at the end */
+#define LOOK_NS 10000000
+#define STATE_MOST 4096
+
+/* A literal of Python: a path may have any byte in it. */
+static void put_bytes(struct buf *text, const char *path)
+{
+	buf_printf(text, "b'");
+	for (; *path; path++) {
+		if (isalnum((unsigned char)*path) || strchr("/._-+", *path))
+			buf_printf(text, "%c", *path);
+		else
+			buf_printf(text, "\\x%02x", (unsigned char)*path);
+	}
+	buf_printf(text, "'");
+}
+
+/* What the main thread runs. Only a thread is started there, which does the rest: handlers of the program's signals
+ * run on the main thread alone, and may raise. That is for the program, our own failure is not. */
+static void put_text(struct buf *text, const struct joining *joining, const char *script,
+		     const char *library, uint64_t steps)
+{
+	const char *wanted = getenv("MOESCOPE_AUTO");
+
+	buf_printf(text,
+		   "try:\n __import__('_thread').start_new_thread(exec,('try:exec(compile(open("
+		   "path,\"rb\").read(),path,\"exec\"))\\nexcept BaseException:pass',{"
+		   "'__name__':'_moescope_join','path':");
+	put_bytes(text, script);
+	buf_printf(text, ",'run':");
+	put_bytes(text, joining->run);
+	buf_printf(text, ",'library':");
+	put_bytes(text, library);
+	buf_printf(text,
+		   ",'page':" HAND_OVER_PAGE ",'steps':%" PRIu64 ",'everywhere':%d}))\n"
+		   "except RuntimeError as e:\n if e.__traceback__.tb_next:raise\n",
+		   steps, wanted && strcmp(wanted, "everywhere") == 0);
+}
+
+static int ask(struct joining *joining, uint64_t steps, struct err *err)
+{
+	char *library = installed_library("libmoescope.so"), *script = installed_join_script();
+	struct buf text = { 0 };
+	int64_t stopped_ns;
+	int r;
+
+	if (!library || !script) {
+		r = err_set(err, -ENOENT, "%s is not installed beside this program",
+			    library ? "the Python package" : "libmoescope.so");
+	} else {
+		char *real = realpath(library, NULL);
+
+		put_text(&text, joining, script, real ? real : library, steps);
+		free(real);
+		r = text.failed ? err_sys(err, -ENOMEM, "cannot join")
+				: hand_over(joining->pid, text.data, &stopped_ns, err);
+	}
+	buf_release(&text);
+	free(library);
+	free(script);
+	return r;
+}
+
+void joining_begin(struct joining *joining, pid_t pid, const char *run, uint64_t steps)
+{
+	struct err err = { "" };
+	int r = 0;
+
+	*joining = (struct joining){
+		.pid = pid, .run = run, .lock_fd = -1, .asked_ns = clock_monotonic_ns()
+	};
+	if (!hand_over_is_useful(pid)) {
+		say("process %d has neither CUDA nor PyTorch in it, so there is nothing to record "
+		    "inside; it is looked at from outside.",
+		    (int)pid);
+		return;
+	}
+	r = join_lock_take(run, &joining->lock_fd);
+	if (r < 0)
+		err_sys(&err, r, "%s cannot be locked", run);
+	else
+		r = ask(joining, steps, &err);
+	if (r == 0) {
+		joining->state = JOIN_ASKED;
+		return;
+	}
+	join_lock_release(run, joining->lock_fd);
+	joining->lock_fd = -1;
+	say("%s; it is looked at from outside.", err.message);
+}
+
+/* Whole lines only: one may be half there. */
+static void read_state(struct joining *joining)
+{
+	char path[4200], text[STATE_MOST], *at = text, *end;
+
+	snprintf(path, sizeof(path), "%s/" JOIN_STATE_FILE, joining->run);
+	if (small_file_text(path, text, sizeof(text)) <= 0)
+		return;
+	for (; (end = strchr(at, '\n')); at = end + 1) {
+		*end = '\0';
+		if (strcmp(at, "starting") == 0) {
+			joining->state = JOIN_STARTING;
+		} else if (strcmp(at, "inside") == 0) {
+			joining->state = JOIN_INSIDE;
+		} else if (strcmp(at, "ended") == 0) {
+			joining->state = JOIN_ENDED;
+		} else if (strncmp(at, "refused ", 8) == 0 && joining->state != JOIN_REFUSED) {
+			joining->state = JOIN_REFUSED;
+			say("process %d was not joined: %s; it is looked at from outside.",
+			    (int)joining->pid, at + 8);
+		}
+	}
+}
+
+enum join_state joining_look(struct joining *joining)
+{
+	if (joining->state >= JOIN_ASKED && joining->state <= JOIN_INSIDE)
+		read_state(joining);
+	if (joining->state == JOIN_ASKED && !joining->told_late &&
+	    clock_monotonic_ns() - joining->asked_ns > LATE_NS) {
+		joining->told_late = true;
+		say("the main thread of process %d has not come back to Python for 5 s; it is looked "
+		    "at from outside, and joined when it does.",
+		    (int)joining->pid);
+	}
+	return joining->state;
+}
+
+void joining_end(struct joining *joining)
+{
+	const struct timespec moment = { .tv_nsec = LOOK_NS };
+	int64_t until_ns = clock_monotonic_ns() + LEAVE_NS;
+	char path[4200];
+
+	if (joining->state == JOIN_OFF)
+		return;
+	join_lock_release(joining->run, joining->lock_fd);
+	joining->lock_fd = -1;
+	/* After that: whoever has not said by now that it starts will find no lock. */
+	joining_look(joining);
+	while ((joining->state == JOIN_STARTING || joining->state == JOIN_INSIDE) &&
+	       kill(joining->pid, 0) == 0 && clock_monotonic_ns() < until_ns) {
+		nanosleep(&moment, NULL);
+		read_state(joining);
+	}
+	if ((joining->state == JOIN_STARTING || joining->state == JOIN_INSIDE) &&
+	    kill(joining->pid, 0) == 0)
+		say("process %d has not let go of moescope's library for 30 s; it will when it comes "
+		    "back to Python.",
+		    (int)joining->pid);
+	snprintf(path, sizeof(path), "%s/" JOIN_STATE_FILE, joining->run);
+	unlink(path);
+}

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A busy PyTorch training that is joined and left again and again: join_check.py [BUILD] [--device cuda|cpu]
+
+The training has a DataLoader with workers, a thread that computes beside it and, on a GPU, its forward and
+backward pass in a CUDA graph. It is joined --cycles times (200) for --seconds each, then it stops. It must have lived,
+its losses must be those of an undisturbed training bit for bit, every run must have whole steps and, on a
+GPU, kernels; its threads and descriptors must be those from before. What a step takes after all that, against before,
+is printed, with the spread of both, and so is how long it took to get in.
+
+--auto everywhere looks for steps beside a GPU, too, where that is off. Ends with 'N passed, N failed'.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+QUIET_STEPS = 300  # before the first and after the last cycle
+PATIENCE_S = 600
+
+
+# ---- the program that is joined
+
+def train(device, steps, folder):
+    """steps 0: until there is a file `stop`, and then QUIET_STEPS more."""
+    import threading
+
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Numbers(Dataset):
+        def __len__(self):
+            return 10**9
+
+        def __getitem__(self, i):
+            g = torch.Generator().manual_seed(i)
+            return torch.randn(64, generator=g), torch.randint(0, 10, (), generator=g)
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, capturable=device == "cuda")
+    ended = threading.Event()
+
+    def beside():
+        a = torch.randn(64, 64)
+        while not ended.wait(0.01):
+            a = torch.tanh(a @ a)
+
+    threading.Thread(target=beside).start()
+    static_x = torch.zeros(32, 64, device=device)
+    static_y = torch.zeros(32, dtype=torch.long, device=device)
+
+    def forward_backward():
+        loss = torch.nn.functional.cross_entropy(model(static_x), static_y)
+        loss.backward()
+        return loss
+
+    graph, static_loss = None, None
+    if device == "cuda":
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                optimizer.zero_grad(set_to_none=False)
+                forward_backward()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        optimizer.zero_grad(set_to_none=False)
+        with torch.cuda.graph(graph):
+            static_loss = forward_backward()
+    losses, times, last = [], [], None
+    for x, y in DataLoader(Numbers(), batch_size=32, num_workers=2):
+        start = time.thread_time()
+        static_x.copy_(x)
+        static_y.copy_(y)
+        optimizer.zero_grad(set_to_none=False)
+        if graph is not None:
+            graph.replay()
+            loss = static_loss
+        else:
+            loss = forward_backward()
+        optimizer.step()
+        losses.append(loss.item().hex())
+        times.append(time.thread_time() - start)
+        if len(losses) == QUIET_STEPS:
+            open(os.path.join(folder, "ready"), "w").close()
+        if steps == 0 and last is None and os.path.exists(os.path.join(folder, "stop")):
+            last = len(losses) + QUIET_STEPS
+        if len(losses) == (steps or last):
+            break
+    ended.set()
+    with open(os.path.join(folder, "told.json"), "w", encoding="utf-8") as file:
+        json.dump({"losses": losses, "times": times}, file)
+
+
+# ---- the check
+
+def start(args, folder, steps):
+    for name in ("stop", "ready", "told.json"):
+        if os.path.exists(os.path.join(folder, name)):
+            os.unlink(os.path.join(folder, name))
+    return subprocess.Popen([sys.executable, os.path.abspath(__file__), "--program", folder, "--steps", str(steps),
+                             "--device", args.device], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def told(program, folder):
+    out, err = program.communicate(timeout=PATIENCE_S)
+    if (program.returncode, out, err) != (0, "", ""):
+        raise AssertionError(f"the program ended with {program.returncode}, and said {out!r} {err!r}")
+    with open(os.path.join(folder, "told.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def held(pid):
+    return (len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd")))
+
+
+def wait_until(condition, what):
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"in {PATIENCE_S} s there was no {what}")
+        time.sleep(0.005)
+
+
+def rows(args, table, run):
+    r = subprocess.run([args.tool, table, run, "--json"], capture_output=True, text=True, check=False)
+    if r.returncode != 0:
+        raise AssertionError(r.stderr)
+    return json.loads(r.stdout)["rows"]
+
+
+def cycle(args, program, run):
+    """Seconds until it was inside; None: it did not get there in time."""
+    begin = time.monotonic()
+    looking = subprocess.Popen([args.tool, "attach", "--inside", "-q", "-d", f"{args.seconds}s", "-o", run,
+                                str(program.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=dict(os.environ, MOESCOPE_AUTO=args.auto))
+    state, inside = os.path.join(run, "join.state"), None
+    while looking.poll() is None and inside is None:
+        if os.path.exists(state) and os.path.getsize(state) > len("starting\n"):
+            inside = time.monotonic() - begin
+        time.sleep(0.002)
+    out, err = looking.communicate()
+    if (looking.returncode, out, err) != (0, "", ""):
+        raise AssertionError(f"attach: {looking.returncode} {out!r} {err!r}")
+    return inside
+
+
+def middle(times):
+    """The median, and how far it may be off, in shares of it."""
+    parts = [statistics.median(times[i::5]) for i in range(5)]
+    value = statistics.median(times)
+    return value, (max(parts) - min(parts)) / value
+
+
+def check(args, folder):
+    program = start(args, folder, 0)
+    run = os.path.join(folder, "a.mscope")
+    entries, steps, kernels, late = [], [], [], 0
+    try:
+        wait_until(lambda: os.path.exists(os.path.join(folder, "ready")) or program.poll() is not None, "start")
+        before = held(program.pid)
+        for i in range(args.cycles):
+            entered = cycle(args, program, run)
+            if entered is None:
+                late += 1
+                shutil.rmtree(run)
+                continue
+            entries.append(entered)
+            if i % max(1, args.cycles // 20) == 0:
+                steps.append(len(rows(args, "steps", run)))
+                if args.device == "cuda":
+                    kernels.append(sum(row["count"] for row in rows(args, "kernels", run)))
+            if program.poll() is not None:
+                raise AssertionError(f"it died in cycle {i}: {program.communicate()}")
+            shutil.rmtree(run)
+        wait_until(lambda: held(program.pid) <= before or args.device == "cuda", f"{before}, but {held(program.pid)}")
+        after = held(program.pid)
+        with open(os.path.join(folder, "stop"), "w", encoding="utf-8"):
+            pass
+        joined = told(program, folder)
+    finally:
+        if program.poll() is None:
+            program.kill()
+    bare = told(start(args, folder, len(joined["losses"])), folder)
+    print(f"in after: median {statistics.median(entries):.3f} s, worst {max(entries):.3f} s, {late} times not in time; "
+          f"threads and descriptors before {before}, after {after}")
+    (first, off), (last, off_too) = (middle(part) for part in (joined["times"][20:QUIET_STEPS],
+                                                               joined["times"][-QUIET_STEPS:]))
+    print(f"CPU time of a step: before {first * 1e6:.1f} us (+-{off:.1%}), after {last * 1e6:.1f} us "
+          f"(+-{off_too:.1%}), that is {last / first - 1:+.2%}")
+    results = {
+        "in": late <= args.cycles // 20,
+        "losses": joined["losses"] == bare["losses"],
+        "steps": (args.device == "cuda" and args.auto != "everywhere") or (bool(steps) and min(steps) > 0),
+        "kernels": args.device != "cuda" or (bool(kernels) and min(kernels) > 0),
+        "residue": last / first - 1 <= 0.001 + off + off_too,
+    }
+    print(f"{args.cycles} cycles, {len(joined['losses'])} steps; steps of runs {steps}, kernels {kernels}")
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--cycles", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--auto", default="1", choices=("1", "everywhere"))
+    parser.add_argument("--program")
+    parser.add_argument("--steps", type=int, default=0)
+    args = parser.parse_args()
+    if args.program:
+        train(args.device, args.steps, args.program)
+        return
+    args.tool = os.path.join(os.path.abspath(args.build), "moescope")
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            results = check(args, folder)
+        except AssertionError as why:
+            print(f"FAIL join: {why}")
+            results = {"join": False}
+    for name, good in results.items():
+        print("ok" if good else "FAIL", name)
+        failed += not good
+    print(f"{len(results) - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
