@@ -229,10 +229,15 @@ static int look(struct attach *attach, pid_t pid, const char *name, const struct
 	free(path);
 	if (r < 0)
 		return fail("the run in %s has no end noted: %s", name, err.message);
-	if (!values->quiet)
-		say("run in %s%s; next: moescope %s %s", name,
+	if (!values->quiet) {
+		bool joined = attach->joining.state == JOIN_ENDED;
+
+		say("run in %s%s%s%s; next: moescope %s %s", name,
 		    ended ? ", to the program's end" : ", the program goes on",
-		    attach->joining.state == JOIN_ENDED ? "report" : "stacks", name);
+		    joined ? "; joining stopped its main thread for " : "",
+		    joined ? format_ns((double)attach->joining.stopped_ns).text : "",
+		    joined ? "report" : "stacks", name);
+	}
 	return EXIT_OK;
 }
 

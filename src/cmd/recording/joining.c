@@ -66,7 +66,6 @@ static int ask(struct joining *joining, uint64_t steps, struct err *err)
 {
 	char *library = installed_library("libmoescope.so"), *script = installed_join_script();
 	struct buf text = { 0 };
-	int64_t stopped_ns;
 	int r;
 
 	if (!library || !script) {
@@ -78,7 +77,7 @@ static int ask(struct joining *joining, uint64_t steps, struct err *err)
 		put_text(&text, joining, script, real ? real : library, steps);
 		free(real);
 		r = text.failed ? err_sys(err, -ENOMEM, "cannot join")
-				: hand_over(joining->pid, text.data, &stopped_ns, err);
+				: hand_over(joining->pid, text.data, &joining->stopped_ns, err);
 	}
 	buf_release(&text);
 	free(library);

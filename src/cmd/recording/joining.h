@@ -29,6 +29,7 @@ struct joining {
 	int lock_fd;
 	enum join_state state;
 	int64_t asked_ns;
+	int64_t stopped_ns; /* how long the main thread was, in all */
 	bool told_late;
 };
 
