@@ -111,11 +111,16 @@ static int take_library_calls(struct builder *b)
 	return 0;
 }
 
+/* Durations of a kind add up to 2^61 at most; these sums come from a file as they are. */
+#define COUNTED_MOST_NS (UINT64_C(1) << 61)
+
 static int take_counts(struct builder *b)
 {
 	const struct table_call_count *t = &b->run->call_count;
+	uint64_t left_ns = COUNTED_MOST_NS;
 
 	for (size_t i = 0; i < t->n; i++) {
+		uint64_t total_ns = t->total_ns[i] < left_ns ? t->total_ns[i] : left_ns;
 		struct call_key key = empty_key();
 		uint32_t row;
 		int r;
@@ -126,7 +131,8 @@ static int take_counts(struct builder *b)
 		if (r < 0)
 			return r;
 		b->rows[row].counted += t->calls[i];
-		b->rows[row].counted_ns += (int64_t)t->total_ns[i];
+		b->rows[row].counted_ns += (int64_t)total_ns;
+		left_ns -= total_ns;
 		if (t->bytes[i])
 			add_bytes(b, row, t->bytes[i]);
 	}
