@@ -13,6 +13,7 @@ const struct command *const *commands;
 const char *const purpose_titles[PURPOSES] = {
 	[PURPOSE_RECORD] = "record",
 	[PURPOSE_LOOK] = "look at a run",
+	[PURPOSE_HOST] = "look at the host",
 	[PURPOSE_WATCH] = "watch and share",
 	[PURPOSE_COMPARE] = "compare",
 	[PURPOSE_EXPORT] = "draw, query, export",

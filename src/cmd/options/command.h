@@ -71,6 +71,7 @@ struct option_group {
 enum purpose {
 	PURPOSE_RECORD = 1, /* 0: forgotten, and the command is nowhere to be seen */
 	PURPOSE_LOOK,
+	PURPOSE_HOST,
 	PURPOSE_WATCH,
 	PURPOSE_COMPARE,
 	PURPOSE_EXPORT,

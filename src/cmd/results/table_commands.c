@@ -82,7 +82,7 @@ static int make_command(struct table_command *table)
 		own[i] = option_of(words->parameters[i]);
 	table->command = (struct command){
 		.name = table->section->name,
-		.purpose = PURPOSE_LOOK,
+		.purpose = words->host ? PURPOSE_HOST : PURPOSE_LOOK,
 		.summary = words->summary,
 		.words = "[RUN]",
 		.description = description,

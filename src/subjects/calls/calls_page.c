@@ -67,6 +67,7 @@ const struct section section_calls = {
 	.page = calls_page,
 	.command = {
 		.place = 52,
+		.host = true,
 		.summary = "calls into the operating system, cuBLAS, cuDNN and NCCL",
 		.description = "One row per function that 'moescope run --calls' has recorded, or that an imported file "
 			       "of Nsight Systems has: how often, how long, bytes moved, and the time of the kernels "

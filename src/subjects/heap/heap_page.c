@@ -55,7 +55,7 @@ void heap_report(const struct scene *scene, struct page *page)
 static const struct question_parameter by_function = {
 	.name = "by-function",
 	.kind = ASK_FLAG,
-	.help = "one row per function; JSON has what it called in total_live_bytes and the like",
+	.help = "one row per function",
 	.offset = offsetof(struct question, by_function),
 };
 
@@ -69,6 +69,7 @@ const struct section section_heap = {
 	.page = heap_page,
 	.command = {
 		.place = 57,
+		.host = true,
 		.summary = "which stacks allocated host memory, hold it or never free it",
 		.description = "One row per stack that allocated host memory, innermost function first: what of "
 			       "it lived at the end and at the peak, what was allocated in all, and how fast "

@@ -249,6 +249,7 @@ const struct section section_host = {
 	.page = host_page,
 	.command = {
 		.place = 56,
+		.host = true,
 		.summary = "the machine under the program: processors, memory, disks, limits",
 		.description =
 			"What the program's processes used and waited for, who else used the machine, and "

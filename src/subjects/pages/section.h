@@ -26,6 +26,7 @@ struct document;
 /* A section as a command: its words, and what people may ask. Its name is that of the section. */
 struct section_command {
 	int place;			/* in the overview: smaller ones come first */
+	bool host;			/* about the host, not the device or the model */
 	const char *summary;		/* one line, no full stop; NULL: it is no command */
 	const char *description;	/* a paragraph: what a row is */
 	const struct example *examples; /* up to a NULL line */

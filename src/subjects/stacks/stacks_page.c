@@ -97,7 +97,7 @@ static const struct question_parameter by_thread = {
 static const struct question_parameter by_wait = {
 	.name = "by-wait",
 	.kind = ASK_FLAG,
-	.help = "one row per cause of waiting: lock, gil, sleep, file, network, pipe, poll, child, cuda",
+	.help = "one row per cause of waiting, such as lock or file",
 	.offset = offsetof(struct question, by_wait),
 };
 static const struct question_parameter by_whole_stack = {
@@ -118,6 +118,7 @@ const struct section section_stacks = {
 	.page = stacks_page,
 	.command = {
 		.place = 55,
+		.host = true,
 		.summary = "where the program's threads were, by function",
 		.description = "One row per function: the time that threads spent in it on a processor, "
 			       "alone and with what it called, and the time that they waited in it. The "
