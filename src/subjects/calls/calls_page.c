@@ -51,7 +51,7 @@ static unsigned int calls_form(const struct scene *scene)
 static const struct question_parameter by_size = {
 	.name = "by-size",
 	.kind = ASK_FLAG,
-	.help = "one row per size of product or collective, and per kind of file",
+	.help = "one row per size, and per kind of file",
 	.offset = offsetof(struct question, by_shape),
 };
 
