@@ -11,14 +11,10 @@
 const struct command *const *commands;
 
 const char *const purpose_titles[PURPOSES] = {
-	[PURPOSE_RECORD] = "record",
-	[PURPOSE_LOOK] = "look at a run",
-	[PURPOSE_HOST] = "look at the host",
-	[PURPOSE_WATCH] = "watch and share",
-	[PURPOSE_COMPARE] = "compare",
-	[PURPOSE_EXPORT] = "draw, query, export",
-	[PURPOSE_EXPERIMENT] = "experiment",
-	[PURPOSE_HELP] = "help",
+	[PURPOSE_RECORD] = "record",	     [PURPOSE_LOOK] = "look at a run",
+	[PURPOSE_HOST] = "look at the host", [PURPOSE_WATCH] = "watch and share",
+	[PURPOSE_COMPARE] = "compare",	     [PURPOSE_EXPORT] = "draw, query, export",
+	[PURPOSE_EXPERIMENT] = "experiment", [PURPOSE_HELP] = "help",
 };
 
 const struct command *command_find(const char *name)
