@@ -15,6 +15,7 @@ BUILD = os.environ.get("MOESCOPE_BUILD", os.path.dirname(MOESCOPE))
 PROGRAM = os.path.join(BUILD, "tests", "heap-program")
 DISTANCE = 512 << 10
 SIGMAS = 5
+TRIES = 3
 
 LEAK = """import time
 
@@ -105,14 +106,23 @@ def a_finer_distance_has_more_samples():
     check(fine > 4 * coarse > 0, fine, coarse)
 
 
+def record_leak(*words):
+    """It grows evenly only where others let it: a program that stood still for long is tried again."""
+    for _ in range(TRIES):
+        r = record(*words)
+        found = verdicts()
+        if found:
+            break
+    return r, found
+
+
 @test
 def a_leak_of_c_is_named():
-    record(PROGRAM, "leak", "30")
+    _, found = record_leak(PROGRAM, "leak", "30")
     rows = by_name(rows_of(heap()))
     check(rows["forgotten"]["growth_bytes_per_s"] > 0, rows["forgotten"])
     for site in ("cached", "start_up", "main"):
         equal(rows[site]["growth_bytes_per_s"], None, rows[site])
-    found = verdicts()
     equal(len(found), 1, found)
     check("forgotten (heap-program)" in found[0]["title"] and "a minute" in found[0]["title"], found)
 
@@ -123,8 +133,8 @@ def leaks_of_python_are_named():
     for python, version in pythons():
         for function in ("remembers", "remembers_small"):
             program = write("leak.py", LEAK.replace("LEAKS", function))
-            equal(record(python, program).out, "done\n")
-            found = verdicts()
+            r, found = record_leak(python, program)
+            equal(r.out, "done\n")
             equal(len(found), 1, found, version)
             check(f"{function} (leak.py" in found[0]["title"] and "leak.py" in found[0]["title"], found, version)
             rows = rows_of(heap("--by-function"))

@@ -9,6 +9,7 @@ import subprocess
 from cli import Skip, check, equal, main, moescope, test
 from sampled import stacks, write
 
+TRIES = 4
 # By their names: what part of the time each has, in halves of a percent.
 WEIGHTS = (44, 34, 28, 22, 18, 16, 12, 10, 8, 6, 1, 1)
 
@@ -71,9 +72,7 @@ def by_moescope():
         sum(row["samples"] for row in rows)
 
 
-@test
-def shares_are_those_of_perf():
-    build()
+def compare():
     perf = by_perf()
     own, looks = by_moescope()
     worst = 0
@@ -87,6 +86,19 @@ def shares_are_those_of_perf():
     check(looks >= 100, looks)
     largest = {f"part_{i}" for i in range(8)}
     check(largest <= set(sorted(own, key=own.get)[-10:]), own)
+
+
+@test
+def shares_are_those_of_perf():
+    """In one of a few tries: the two look at the program one after the other, and others take its processors now and then."""
+    build()
+    for left in reversed(range(TRIES)):
+        try:
+            compare()
+            return
+        except AssertionError:
+            if not left:
+                raise
 
 
 main()
