@@ -94,7 +94,9 @@ def nothing_changes_for_the_program():
             r = record(PROGRAM, word, calls="all", options=options)
             equal((r.status, r.out, r.err), (bare.returncode, bare.stdout, bare.stderr), word, options)
         lost = json.loads(moescope("calls", "a.mscope", "--json").out)["loss"]
-        equal({k: v for k, v in lost.items() if v and k not in ("salvaged", "unclosed")}, {}, word)
+        # On a busy machine the drain may come too late for a buffer; that is counted, and nothing else may be lost.
+        equal({k: v for k, v in lost.items() if v and k not in ("salvaged", "unclosed", "dropped_ring_full")}, {},
+              word)
 
 
 @test
