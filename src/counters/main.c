@@ -209,10 +209,14 @@ static void tell_facts(const struct watched *watched, struct recorder *recorder,
 		       int64_t interval_ns)
 {
 	char text[160];
+	int n = snprintf(text, sizeof(text), "asked for every %g ms, by PM sampling; ",
+			 (double)interval_ns / 1e6);
 
-	snprintf(text, sizeof(text),
-		 "every %g ms, by PM sampling; times of samples are within %.3f ms",
-		 (double)interval_ns / 1e6, (double)recorder_clock_error(recorder) / 1e6);
+	if (recorder_clock_error(recorder) < 0)
+		snprintf(text + n, sizeof(text) - (size_t)n, "no sample was kept");
+	else
+		snprintf(text + n, sizeof(text) - (size_t)n, "times of samples are within %.3f ms",
+			 (double)recorder_clock_error(recorder) / 1e6);
 	recorder_fact(recorder, "counters over time", text);
 	if (watched->lost)
 		recorder_fact(recorder, "counters lost", "the device had no room for some samples");

@@ -73,6 +73,7 @@ int recorder_open(struct recorder **ret_recorder, const char *run, int64_t keep_
 		return err_sys(err, error, "%s: cannot create the shard of counters", run);
 	}
 	r->keep_ns = keep_ns;
+	r->clock_error_ns = -1;
 	encoder_init(&r->encoder, 1, 1, 0);
 	*ret_recorder = r;
 	return 0;

@@ -21,7 +21,7 @@ struct recorder_device *recorder_add(struct recorder *recorder, uint32_t device,
 /* A pm_sample_fn with a recorder_device as its context. */
 void recorder_sample(void *device, const struct pm_sample *sample);
 
-/* How far the time of a sample that was written may be from the true one. */
+/* How far the time of a sample that was written may be from the true one; below 0: none was written. */
 int64_t recorder_clock_error(const struct recorder *recorder);
 /* What the run is to say. */
 void recorder_fact(struct recorder *recorder, const char *key, const char *value);
