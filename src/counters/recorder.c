@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/interned.h"
+#include "trace/outside_shard.h"
 #include "trace/rundir.h"
 
 #define DEVICES_MOST 64
@@ -32,41 +32,26 @@ struct recorder_device {
 };
 
 struct recorder {
-	struct shard_writer *writer;
-	struct encoder encoder;
+	struct outside_shard shard;
 	struct interned names;
-	size_t written_names;
 	int64_t keep_ns;
 	struct recorder_device devices[DEVICES_MOST];
 	size_t n_devices;
 	int64_t clock_error_ns;
 	uint64_t lost; /* for want of memory */
-	int trouble;
-	struct err err;
 };
-
-static void note_trouble(struct recorder *r, int error, const char *what)
-{
-	if (r->trouble == 0) {
-		r->trouble = error;
-		err_sys(&r->err, error, "%s", what);
-	}
-}
 
 int recorder_open(struct recorder **ret_recorder, const char *run, int64_t keep_ns, struct err *err)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
-	struct shard_origin origin = { .pid = (uint32_t)getpid(),
-				       .monotonic_ns = clock_monotonic_ns(),
-				       .realtime_ns = clock_realtime_ns() };
+	struct shard_origin origin = { .pid = (uint32_t)getpid() };
 	char *path = NULL;
 	int error = -ENOMEM;
 
-	boot_read(&origin.boot);
 	if (r && asprintf(&path, "%s/" RUNDIR_COUNTERS "%d.mst", run, (int)getpid()) < 0)
 		path = NULL;
 	if (path)
-		error = shard_create_from(path, &origin, &r->writer, NULL);
+		error = outside_shard_open(&r->shard, path, origin, &r->names);
 	free(path);
 	if (error < 0) {
 		free(r);
@@ -74,36 +59,21 @@ int recorder_open(struct recorder **ret_recorder, const char *run, int64_t keep_
 	}
 	r->keep_ns = keep_ns;
 	r->clock_error_ns = -1;
-	encoder_init(&r->encoder, 1, 1, 0);
 	*ret_recorder = r;
 	return 0;
 }
 
-static uint32_t name_id(struct recorder *r, const char *text)
-{
-	return *text ? interned_id(&r->names, text, strlen(text)) : 0;
-}
-
-static void append(struct recorder *r, enum record_kind kind, const void *row)
-{
-	int error = encoder_append(&r->encoder, kind, row);
-
-	if (error < 0)
-		note_trouble(r, error, "counters cannot be recorded");
-}
-
 void recorder_fact(struct recorder *r, const char *key, const char *value)
 {
-	struct row_fact row = { .key = name_id(r, key), .value = name_id(r, value) };
-
-	append(r, RECORD_FACT, &row);
+	outside_shard_fact(&r->shard, key, value);
 }
 
 void recorder_mark(struct recorder *r, const char *text)
 {
-	struct row_mark row = { .time_ns = clock_monotonic_ns(), .text = name_id(r, text) };
+	struct row_mark row = { .time_ns = clock_monotonic_ns(),
+				.text = outside_shard_name(&r->shard, text) };
 
-	append(r, RECORD_MARK, &row);
+	outside_shard_append(&r->shard, RECORD_MARK, &row);
 }
 
 struct recorder_device *recorder_add(struct recorder *r, uint32_t device, const char *name,
@@ -119,7 +89,7 @@ struct recorder_device *recorder_add(struct recorder *r, uint32_t device, const 
 	*d = (struct recorder_device){ .recorder = r, .sampler = sampler, .device = device };
 	counters = pm_sampler_counters(sampler, &d->n);
 	for (size_t i = 0; i < d->n; i++)
-		d->names[i] = name_id(r, counters[i].name);
+		d->names[i] = outside_shard_name(&r->shard, counters[i].name);
 	/* No record of a device: that is for those who know all about it. */
 	snprintf(key, sizeof(key), "counters of GPU %u", device);
 	snprintf(value, sizeof(value), "%s (%s)", name, uuid);
@@ -176,35 +146,16 @@ static void append_samples(struct recorder_device *d)
 						  .value = d->values[i * d->n + m] };
 
 			if (isfinite(row.value))
-				append(d->recorder, RECORD_SAMPLE, &row);
+				outside_shard_append(&d->recorder->shard, RECORD_SAMPLE, &row);
 		}
 	d->first = d->waiting = 0;
-}
-
-/* Dictionaries first: whoever reads a row knows its names. */
-static void write_pending(struct recorder *r)
-{
-	int error;
-
-	for (; r->written_names < r->names.n; r->written_names++) {
-		struct row_string row = { .id = (uint32_t)r->written_names + 1,
-					  .length = (uint32_t)r->names.lengths[r->written_names],
-					  .text = r->names.keys[r->written_names] };
-
-		append(r, RECORD_STRING, &row);
-	}
-	error = encoder_finish(&r->encoder);
-	if (error == 0)
-		error = shard_write(r->writer, &r->encoder);
-	if (error < 0)
-		note_trouble(r, error, "counters cannot be written");
 }
 
 void recorder_write(struct recorder *r)
 {
 	for (size_t i = 0; i < r->n_devices; i++)
 		append_samples(&r->devices[i]);
-	write_pending(r);
+	outside_shard_write(&r->shard);
 }
 
 int64_t recorder_clock_error(const struct recorder *r)
@@ -222,19 +173,12 @@ int recorder_close(struct recorder *r, struct err *err)
 			 (unsigned long long)r->lost);
 		recorder_fact(r, "counters lost", text);
 	}
-	write_pending(r);
-	error = shard_close(r->writer, &r->encoder);
-	if (error < 0)
-		note_trouble(r, error, "the shard of counters cannot be closed");
-	error = r->trouble;
-	if (error < 0)
-		*err = r->err;
+	error = outside_shard_close(&r->shard);
 	for (size_t i = 0; i < r->n_devices; i++) {
 		free(r->devices[i].times);
 		free(r->devices[i].values);
 	}
-	encoder_release(&r->encoder);
 	interned_release(&r->names);
 	free(r);
-	return error;
+	return error < 0 ? err_sys(err, error, "counters cannot be recorded") : 0;
 }

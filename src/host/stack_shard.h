@@ -10,14 +10,12 @@
 #include <sys/types.h>
 
 #include "host/stack_tree.h"
-#include "trace/shard.h"
+#include "trace/outside_shard.h"
 
 struct stack_shard {
 	struct stack_tree tree;
-	size_t written_names, written_nodes;
-	struct shard_writer *writer;
-	struct encoder encoder;
-	int trouble; /* the first, or 0 */
+	size_t written_nodes;
+	struct outside_shard shard;
 };
 
 /* path: of the file, which must not exist. now_ns: when the process was first seen. 0 or -errno. */

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from cli import Skip, equal, moescope
+from cli import Skip, check, equal, moescope
 
 
 def version(python):
@@ -51,4 +51,5 @@ def record_stacks(*words, status=0, name="a.mscope"):
     """What the program printed."""
     r = moescope("run", "--stacks", "-q", "-f", "-o", name, "--", *words)
     equal(r.status, status, r)
+    check("left out" not in r.err and "not all" not in r.err, r.err)  # before somebody wonders where they are
     return r.out

@@ -63,23 +63,30 @@ static const char *base_name(const char *path)
 	return strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 }
 
+struct looked {
+	bool mapped, useful;
+};
+
 static bool is_recordable(const struct mapping *m, void *context)
 {
 	static const char *const names[] = { "libcuda.so", "libtorch", "libmoescope",
 					     "libnvToolsExt" };
 
+	struct looked *looked = context;
+
+	looked->mapped = true;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strncmp(base_name(m->path), names[i], strlen(names[i])) == 0)
-			*(bool *)context = true;
-	return !*(bool *)context;
+			looked->useful = true;
+	return !looked->useful;
 }
 
 bool hand_over_is_useful(pid_t pid)
 {
-	bool useful = false;
+	struct looked looked = { false, false };
 
-	each_mapping(pid, is_recordable, &useful);
-	return useful;
+	each_mapping(pid, is_recordable, &looked);
+	return looked.useful || !looked.mapped;
 }
 
 /* ---- what forbids it */
@@ -285,7 +292,7 @@ static int find_places(struct pending_call *call, struct code_range *ranges, str
 	return 0;
 }
 
-int hand_over(pid_t pid, char *text, int64_t *ret_stopped_ns, struct err *err)
+static int try_to_hand_over(pid_t pid, char *text, int64_t *ret_stopped_ns, struct err *err)
 {
 	struct code_range ranges[N_HOLDERS];
 	struct pending_call call = { .pid = pid, .text = text };
@@ -311,4 +318,15 @@ int hand_over(pid_t pid, char *text, int64_t *ret_stopped_ns, struct err *err)
 	r = pending_call_make(&call, err);
 	*ret_stopped_ns = call.stopped_ns;
 	return r;
+}
+
+int hand_over(pid_t pid, char *text, int64_t *ret_stopped_ns, struct err *err)
+{
+	int r = try_to_hand_over(pid, text, ret_stopped_ns, err);
+	struct looked looked = { false, false };
+
+	/* A process loses its parts one after the other, the memory first: whatever was missing, that is why. */
+	if (r < 0)
+		each_mapping(pid, is_recordable, &looked);
+	return r < 0 && !looked.mapped ? err_set(err, -ESRCH, "process %d has ended", (int)pid) : r;
 }

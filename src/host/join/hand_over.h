@@ -15,7 +15,8 @@
 /* Stands in the text for the address of the memory that it is in (landing.h), which whoever runs it gives back. */
 #define HAND_OVER_PAGE "0x0000000000000000"
 
-/* Whether something that moescope records is in it: CUDA, PyTorch, NVTX or moescope's own library. */
+/* Whether something that moescope records is in it: CUDA, PyTorch, NVTX or moescope's own library. Of one that has ended
+ * nobody knows: true, and hand_over says so. */
 bool hand_over_is_useful(pid_t pid);
 /* 0: it will be run when its main thread comes back to Python, perhaps never. *ret_stopped_ns: how long
  * the program stood still for it. Otherwise -errno with a sentence, and nothing has changed. */
