@@ -135,6 +135,8 @@ static const struct document_file files[] = {
 	{ "nsys_summary.csv", .fields = &nsys_summary_file, .subject = &subject_kernels },
 	{ "cuda_api_summary.csv", .fields = &api_summary_file, .subject = &subject_api_calls },
 	{ "nsys_metrics.json", .fields = &nsys_metrics_file, .subject = &subject_kernels },
+	{ "ncu_metrics.json", .fields = &ncu_metrics_file, .subject = &subject_kernel_limits },
+	{ "ncu_summary.csv", .fields = &ncu_summary_file, .subject = &subject_kernel_limits },
 	/* Ours. routing_steps.csv has the columns of router profilers. */
 	{ "kernels.csv", &section_kernels },
 	{ "ops.csv", &section_ops },

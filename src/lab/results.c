@@ -31,9 +31,20 @@ int results_clear(const struct point *point, struct err *err)
 {
 	/* The summary first: without it the folder is incomplete. */
 	static const char *const names[] = {
-		POINT_SUMMARY,	    POINT_METRICS,  POINT_REQUESTS,	   POINT_GPUS,
-		POINT_TEXT,	    POINT_COMMAND,  "inference_script.py", "nsys_metrics.json",
-		"nsys_summary.csv", "trace.sqlite", POINT_TRACE,	   EXPERTS_FILE,
+		POINT_SUMMARY,
+		POINT_METRICS,
+		POINT_REQUESTS,
+		POINT_GPUS,
+		POINT_TEXT,
+		POINT_COMMAND,
+		"inference_script.py",
+		"nsys_metrics.json",
+		"nsys_summary.csv",
+		"ncu_metrics.json",
+		"kernel_comparison.csv",
+		"trace.sqlite",
+		POINT_TRACE,
+		EXPERTS_FILE,
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {

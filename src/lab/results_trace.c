@@ -32,7 +32,15 @@ static int write_table(const struct point *point, const struct document_view *bo
 
 static int write_tables(const struct point *point, const struct run *run, struct err *err)
 {
-	static const char *const wanted[] = { "nsys_metrics.json", "nsys_summary.csv" };
+	static const struct {
+		const char *in_book, *name;
+		bool counters; /* only where there are some */
+	} wanted[] = {
+		{ "nsys_metrics.json", "nsys_metrics.json" },
+		{ "nsys_summary.csv", "nsys_summary.csv" },
+		{ "ncu_metrics.json", "ncu_metrics.json", true },
+		{ "ncu_summary.csv", "kernel_comparison.csv", true },
+	};
 	struct view_options options = { .utf8 = true, .width = 80, .question = QUESTION_ALL };
 	struct document_view book;
 	int r = document_view_open(&book, &document_book, run, &options, err);
@@ -44,8 +52,9 @@ static int write_tables(const struct point *point, const struct run *run, struct
 
 		document_view_file_name(&book, i, name, sizeof(name));
 		for (size_t k = 0; r == 0 && k < sizeof(wanted) / sizeof(*wanted); k++)
-			if (strcmp(wanted[k], name) == 0)
-				r = write_table(point, &book, i, name, err);
+			if (strcmp(wanted[k].in_book, name) == 0 &&
+			    (!wanted[k].counters || run->metric.n))
+				r = write_table(point, &book, i, wanted[k].name, err);
 	}
 	document_view_close(&book);
 	return r;

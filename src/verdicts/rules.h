@@ -60,6 +60,15 @@
 	     "the clocks are lower than the device allows", &subject_device_use)                   \
 	RULE("bandwidth-bound", bandwidth_bound, "kernels.time_ns",                                \
 	     "memory bandwidth limits the kernels", &subject_device_use)                           \
+	RULE("kernel-latency", kernel_latency, "counters-kernels.share_pct",                       \
+	     "a heavy kernel waits, and uses no part of the GPU well", &subject_kernel_limits,     \
+	     &subject_device_use)                                                                  \
+	RULE("kernel-small-grid", kernel_small_grid, "counters-kernels.share_pct",                 \
+	     "a heavy kernel has too few blocks to fill the GPU", &subject_kernel_limits,          \
+	     &subject_device_use)                                                                  \
+	RULE("kernel-memory-bound", kernel_memory_bound, "counters-kernels.share_pct",             \
+	     "memory bandwidth bounds a heavy kernel", &subject_kernel_limits,                     \
+	     &subject_device_use)                                                                  \
 	RULE("gpu-idle", gpu_idle, "kernels.time_ns", "the device idles for an unknown reason",    \
 	     &subject_device_use)                                                                  \
 	RULE("gpu-busy", gpu_busy, "kernels.time_ns",                                              \

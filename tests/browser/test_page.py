@@ -15,8 +15,8 @@ from browser import BUILD, MOESCOPE, cells, fakes, frame_of, page, program, quit
 from cli import TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need, test
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-VIEWS = ("steps", "requests", "ops", "kernels", "api", "transfers", "efficiency", "counters", "routing", "routing-steps",
-         "routing-experts", "routing-pairs", "routing-k", "moe", "memory", "comm")
+VIEWS = ("steps", "requests", "ops", "kernels", "api", "transfers", "efficiency", "counters",
+         "counters-kernels", "routing", "routing-steps", "routing-experts", "routing-pairs", "routing-k", "moe", "memory", "comm")
 # A view is painted: it has rows, or says that there are none.
 PAINTED = """!document.querySelector("[aria-busy]")
     && (document.querySelector(".rows tbody tr[data-index]")
@@ -28,7 +28,7 @@ OVERVIEW = "!document.querySelector('main[aria-busy]') && document.querySelector
 def every_view_of_every_run_is_painted():
     fakes()
     with serve(".") as server:
-        for run in ("training", "gpu", "h200", "windows", "slow", "comm", "counters", "h200-windows"):
+        for run in ("training", "gpu", "h200", "windows", "slow", "comm", "counters", "limits", "h200-windows"):
             with page(server.address + view(run, "overview")) as tab:
                 tab.wait(OVERVIEW)
                 for name in VIEWS:
@@ -77,8 +77,8 @@ def it_fits_a_laptop_and_80_percent():
 def the_list_of_runs_leads_to_them():
     fakes()
     with serve(".") as server, page(server.address) as tab:
-        tab.wait("document.querySelectorAll('.runs tbody tr').length === 9"
-                 " && document.querySelectorAll('.runs .status.exited').length === 9")
+        tab.wait("document.querySelectorAll('.runs tbody tr').length === 10"
+                 " && document.querySelectorAll('.runs .status.exited').length === 10")
         check("./train --steps 12" in tab.text(".runs tbody"), tab.text(".runs tbody"))
         tab.picture("runs-light")
         tab.click(".runs [data-key=slow]")
@@ -86,7 +86,7 @@ def the_list_of_runs_leads_to_them():
         equal(tab.ask("location.hash"), "#/slow/overview")
         check("Nothing was lost" in tab.text(".run"), tab.text(".run"))
         tab.ask("history.back()")
-        tab.wait("document.querySelectorAll('.runs tbody tr').length === 9")
+        tab.wait("document.querySelectorAll('.runs tbody tr').length === 10")
 
 
 @test

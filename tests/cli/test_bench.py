@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """moescope bench: one experiment and its folder. Figures are counted again here, from the file."""
 
+import csv
 import json
 import os
 import pathlib
@@ -113,6 +114,24 @@ def a_trace_and_its_files():
           json.loads(moescope("memory", "results/a/trace.mscope",
                               "--json").out)["rows"][0]["peak_allocated_bytes"])
     check(0.5 < memory["measured_to_estimated"] < 2, memory)
+
+
+@test
+def a_trace_with_counters_has_the_files_of_nsight_compute():
+    pathlib.Path("ncu.csv").write_text(
+        '"ID","Process ID","Kernel Name","Device","CC","dram__throughput.avg.pct_of_peak_sustained_elapsed"\n'
+        '"","","","","","%"\n"0","5","mul(float *)","0","9.0","72"\n', encoding="utf-8")
+    equal(moescope("import", "ncu.csv", "-o", "counted.mscope").status, 0)
+    # The program adds what another one counted to its own run.
+    here = os.getcwd()
+    summary = command(f"cp {here}/counted.mscope/*.mst {here}/results/a/trace.mscope/", "--profile-mode", "nsys")
+    check({"ncu_metrics.json", "kernel_comparison.csv"} <= set(summary["files"]), summary)
+    with open("results/a/ncu_metrics.json", encoding="utf-8") as file:
+        document = json.load(file)
+    equal((document["summary"], document["kernels"][0]["bound_by"]), ({"kernels": 1, "launches": 1}, "memory"))
+    with open("results/a/kernel_comparison.csv", newline="", encoding="utf-8") as file:
+        row, = csv.DictReader(file)
+    equal((row["Kernel Name"], row["DRAM %"], row["Bound By"], row["Instances"]), ("mul(float *)", "72", "memory", ""))
 
 
 @test

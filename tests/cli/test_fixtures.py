@@ -362,6 +362,49 @@ def nsight_compute():
     equal(len(rows), 2)
 
 
+def about(value, expected, what):
+    check(math.isclose(value, expected, rel_tol=1e-12), what, value, expected)
+
+
+@test
+def what_bounds_kernels_by_nsight_compute():
+    path = fixture("ncu-raw.csv")
+    with open(path, newline="", encoding="utf-8") as file:
+        head, _, *rows = csv.reader(file)
+
+    def mean(name):
+        values = [float(row[head.index(name)].replace(",", "")) for row in rows]
+        return sum(values) / len(values)
+
+    kernel, = asked("counters", path, "--by-kernel")["rows"]
+    equal((kernel["kernel"], kernel["launches"]), ("tiny(float *)", 2))
+    elapsed = ".avg.pct_of_peak_sustained_elapsed"
+    for key, name in {
+            "mean_ns": "gpu__time_duration.sum", "sm_pct": "sm__throughput" + elapsed,
+            "tensor_pct": "sm__pipe_tensor_cycles_active" + elapsed,
+            "dram_pct": "gpu__dram_throughput" + elapsed, "l2_pct": "lts__throughput" + elapsed,
+            "l1_hit_pct": "l1tex__t_sector_hit_rate.pct", "l2_hit_pct": "lts__t_sector_hit_rate.pct",
+            "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
+            "theoretical_occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
+            "waves": "launch__waves_per_multiprocessor"}.items():
+        about(kernel[key], mean(name), key)
+    about(kernel["warp_efficiency_pct"],
+          mean("smsp__thread_inst_executed_per_inst_executed.ratio") / 32 * 100, "warp efficiency")
+    moved = mean("dram__bytes_read.sum") + mean("dram__bytes_write.sum")
+    about(kernel["dram_bytes"], moved, "bytes")
+    # Nsight Compute's own rate of the same launches.
+    check(abs(kernel["dram_bytes_per_s"] / mean("dram__bytes.sum.per_second") - 1) < 1e-6, kernel)
+    equal((kernel["tensor_ops"], kernel["ops_per_byte"]), (0, 0))
+    stalls = {name.split("stalled_")[1].split("_per_")[0]: mean(name) for name in head
+              if name.startswith("smsp__average_warps_issue_stalled_") and name.endswith("_per_issue_active.ratio")}
+    check(stalls.pop("selected") == 1, "a warp at work")
+    largest = max(stalls, key=stalls.get)
+    equal((kernel["stall"], kernel["bound_by"]), (largest, "small grid"))
+    about(kernel["stall_pct"], 100 * stalls[largest] / sum(stalls.values()), "stalls")
+    # The occupancy that is computed of launch and device is the profiler's.
+    equal(kernel["occupancy_limiter"], "blocks")
+
+
 @test
 def nvidia_smi():
     path = fixture("nvidia-smi.csv")

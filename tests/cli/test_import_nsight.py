@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of Nsight Systems, Nsight Compute and nvidia-smi in place of runs, and imported."""
 
+import csv
 import json
 import pathlib
 import sqlite3
@@ -168,11 +169,41 @@ def counters_of_nsight_compute():
 
 
 @test
+def what_bounds_kernels_by_nsight_compute():
+    metrics = {"gpu__time_duration.sum": ("usecond", 100, 300), "dram__bytes_read.sum": ("Mbyte", 100, 500),
+               "dram__bytes_write.sum": ("Mbyte", 40, 60),
+               "dram__throughput.avg.pct_of_peak_sustained_elapsed": ("%", 70, 80),
+               "lts__throughput.avg.pct_of_peak_sustained_elapsed": ("%", 30, 40),
+               "sm__ops_path_tensor_src_fp16.sum": ("", 3e9, 4e9),
+               "sm__ops_path_tensor_src_fp16_dst_fp32.sum": ("", 1e9, 2e9),
+               "sm__ops_path_tensor_src_int8.sum": ("", 5e8, 5e8)}
+    name = "void " + "deep::" * 20 + "copy(float *)"
+    lines = [["ID", "Process ID", "Kernel Name", "Device", "CC", *metrics],
+             ["", "", "", "", "", *(unit for unit, _, _ in metrics.values())],
+             *([str(i), "5", name, "0", "9.0", *(str(int(of[1 + i])) for of in metrics.values())] for i in range(2))]
+    with open("ncu.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows(lines)
+    document = asked("counters", "ncu.csv", "--by-kernel")
+    equal((document["schema"], document["total"]), ("moescope/counters-kernels/1", {"kernels": 1, "launches": 2}))
+    row, = document["rows"]
+    equal((row["kernel"], row["launches"], row["mean_ns"], row["dram_bytes"]), (name, 2, 200000, 350e6))
+    equal((row["tensor_ops"], row["bound_by"], row["because"]), (4e9, "memory", "DRAM at 75% of the peak"))
+    for key, wanted in (("dram_bytes_per_s", 350e6 / 200e-6), ("tensor_ops_per_s", 4e9 / 200e-6),
+                        ("ops_per_byte", 4e9 / 350e6)):
+        check(abs(row[key] / wanted - 1) < 1e-12, key, row[key])
+    equal((row["sm_pct"], row["sm_pct_reason"]), (None, "sm__throughput was not counted"))
+    text = moescope("counters", "ncu.csv", "--by-kernel", "--width", "80").out
+    check(max(map(len, text.splitlines())) <= 80, text)
+    check("DRAM at 75% of the peak" in text, text)
+    equal(moescope("sql", "ncu.csv", "select bound_by from kernel_limits", "--csv").out.split(), ["bound_by", "memory"])
+
+
+@test
 def counters_of_other_runs_are_none():
     export("a.sqlite")
     r = moescope("counters", "a.sqlite")
     equal(r.status, 0, r)
-    check("no hardware counters" in r.out, r)
+    check("no counters of kernels" in r.out, r)
     equal(asked("counters", "a.sqlite")["rows"], [])
 
 

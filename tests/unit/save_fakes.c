@@ -21,9 +21,9 @@ static const struct {
 	const char *name;
 	struct run *(*make)(void);
 } fakes[] = {
-	{ "training", fake_training_run }, { "gpu", fake_gpu_run },   { "h200", fake_h200_run },
-	{ "windows", fake_windows_run },   { "slow", fake_slow_run }, { "comm", fake_comm_run },
-	{ "counters", fake_counters_run },
+	{ "training", fake_training_run }, { "gpu", fake_gpu_run },	  { "h200", fake_h200_run },
+	{ "windows", fake_windows_run },   { "slow", fake_slow_run },	  { "comm", fake_comm_run },
+	{ "counters", fake_counters_run }, { "limits", fake_limits_run },
 };
 
 static void must(int result, const char *what, const struct err *err)

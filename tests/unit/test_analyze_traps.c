@@ -557,6 +557,61 @@ static void plant_bandwidth_near(struct run *run)
 	busy(run);
 	sample(run, "dram_bandwidth_pct", 58);
 }
+
+/* The counters of a launch of a kernel: DRAM, L2, SM, occupancy in percent, and waves. */
+static void count(struct run *run, const char *kernel, const double values[5])
+{
+	static const char *const names[5] = {
+		"dram__throughput.avg.pct_of_peak_sustained_elapsed",
+		"lts__throughput.avg.pct_of_peak_sustained_elapsed",
+		"sm__throughput.avg.pct_of_peak_sustained_elapsed",
+		"sm__warps_active.avg.pct_of_peak_sustained_active",
+		"launch__waves_per_multiprocessor",
+	};
+
+	for (size_t i = 0; i < 5; i++)
+		fake_add_metric(run, 0,
+				&(struct row_metric){ .launch = fake_launch(run, kernel),
+						      .name = fake_string(run, names[i]),
+						      .value = values[i] });
+}
+
+static void plant_latency(struct run *run)
+{
+	busy(run);
+	count(run, "gemm", (double[]){ 12, 9, 20, 12.5, 2 });
+}
+static void plant_latency_with_warps(struct run *run)
+{
+	busy(run);
+	count(run, "gemm", (double[]){ 55, 40, 30, 80, 9 });
+}
+static void plant_small_grid(struct run *run)
+{
+	busy(run);
+	count(run, "gemm", (double[]){ 3, 2, 4, 12.5, 0.1 });
+}
+static void plant_small_grid_near(struct run *run)
+{
+	busy(run);
+	count(run, "gemm", (double[]){ 3, 2, 4, 40, 0.95 });
+}
+static void plant_memory_kernel(struct run *run)
+{
+	busy(run);
+	count(run, "gemm", (double[]){ 85, 40, 20, 60, 4 });
+}
+static void plant_memory_kernel_near(struct run *run)
+{
+	busy(run);
+	count(run, "gemm", (double[]){ 60, 59, 59, 60, 4 });
+}
+/* Nothing is to be said of a kernel that a busy SM bounds. */
+static void plant_good_kernel(struct run *run)
+{
+	busy(run);
+	count(run, "gemm", (double[]){ 50, 40, 80, 60, 4 });
+}
 static void plant_collapsed(struct run *run)
 {
 	route(run, (uint32_t[]){ 1900, 40, 10, 10, 10, 10, 10, 10 }, 2);
@@ -592,6 +647,36 @@ static void plant_lost(struct run *run)
 	run->loss.dropped_ring_full = 9;
 }
 
+/* A slow kernel that takes little of the time is no verdict, and a cause is told once. */
+static void test_counters_of_kernels(void **state)
+{
+	static const double waits[5] = { 12, 9, 20, 12.5, 2 }, memory[5] = { 85, 40, 20, 60, 4 };
+	struct run *run = new_run();
+	struct verdict v;
+
+	(void)state;
+	busy(run);
+	count(run, "light", waits);
+	/* 3 ms of 20 steps. */
+	fake_kernel(run, "light", 0, 3 * MS, 9999);
+	SILENT(run, "kernel-latency");
+	count(run, "gemm", memory);
+	v = said(run, "kernel-memory-bound");
+	assert_int_equal(v.severity, SEVERITY_NOTE);
+	assert_false(v.gain_pct.known);
+	assert_non_null(strstr(v.title, ": gemm"));
+	assert_non_null(strstr(v.evidence_text, "dram_pct=85"));
+	sample(run, "dram_bandwidth_pct", 78);
+	SAYS(run, "bandwidth-bound", SEVERITY_NOTE);
+	SILENT(run, "kernel-memory-bound");
+	fake_run_free(run);
+	/* Counters without times in the run do not say how much a kernel matters. */
+	run = new_run();
+	count(run, "gemm", waits);
+	SILENT(run, "kernel-latency");
+	fake_run_free(run);
+}
+
 static void test_planted(void **state)
 {
 	static const struct {
@@ -606,6 +691,13 @@ static void test_planted(void **state)
 		{ "clocks as they should be", plant_boost, "gpu-busy", true },
 		{ "memory bandwidth", plant_bandwidth, "bandwidth-bound" },
 		{ "memory bandwidth, not quite", plant_bandwidth_near, "gpu-busy", true },
+		{ "a kernel with few warps", plant_latency, "kernel-latency" },
+		{ "a kernel that waits with many", plant_latency_with_warps, "kernel-latency" },
+		{ "a small grid", plant_small_grid, "kernel-small-grid" },
+		{ "nearly one wave", plant_small_grid_near, "kernel-small-grid" },
+		{ "a kernel of memory", plant_memory_kernel, "kernel-memory-bound" },
+		{ "the same, just so", plant_memory_kernel_near, "kernel-memory-bound" },
+		{ "a good kernel", plant_good_kernel, "gpu-busy", true },
 		{ "collapsed router", plant_collapsed, "router-collapsed" },
 		{ "collapsed onto two", plant_collapsed_onto_two, "router-collapsed" },
 		{ "uneven router", plant_uneven, "routing-imbalance" },
@@ -653,6 +745,7 @@ int main(void)
 		cmocka_unit_test(test_quick_steps_are_no_trouble),
 		cmocka_unit_test(test_pool_in_pieces),
 		cmocka_unit_test(test_optimizer_by_the_devices_time),
+		cmocka_unit_test(test_counters_of_kernels),
 		cmocka_unit_test(test_planted),
 	};
 

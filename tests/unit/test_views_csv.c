@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "exports/csv/kernel_comparison.h"
+#include "fake_counters.h"
 #include "fake_windows.h"
 #include "golden.h"
 #include "json_check.h"
@@ -87,7 +88,10 @@ static void test_values(void **state)
 	static const char *const training[] = { "memory_stats", "expert_routing", "profiler_report",
 						"nsys_metrics", NULL };
 
+	static const char *const limits[] = { "ncu_metrics", "ncu_summary", NULL };
+
 	(void)state;
+	check_golden(fake_limits_run(), "limits", limits);
 	check_golden(fake_gpu_run(), "gpu", gpu);
 	check_golden(fake_training_run(), "training", training);
 }
@@ -107,6 +111,8 @@ static void test_names_and_columns(void **state)
 		  "timestamp,token_count,active_experts,load_balance_score" },
 		{ "profiler_report_20260131_140307.json", "{" },
 		{ "nsys_summary.csv", "Kernel Name,Time %,Total Time (ns)" },
+		{ "ncu_metrics.json", "{" },
+		{ "ncu_summary.csv", "Kernel Name,Time %,Total Time (ns)," },
 		{ "routing_steps.csv",
 		  "step,flops_total,flops_router,flops_expert,active_experts,k_avg,latency_ms,"
 		  "router_conf,memory_mb,timestamp,device,layer" },

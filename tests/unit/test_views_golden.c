@@ -24,7 +24,7 @@
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV, MARKDOWN };
 
-enum which { TRAINING, GPU, WINDOWS, SLOW, H200, COMM, COUNTERS };
+enum which { TRAINING, GPU, WINDOWS, SLOW, H200, COMM, COUNTERS, LIMITS };
 
 static struct run *make_run(enum which which)
 {
@@ -34,6 +34,7 @@ static struct run *make_run(enum which which)
 	       : which == H200	   ? fake_h200_run()
 	       : which == COMM	   ? fake_comm_run()
 	       : which == COUNTERS ? fake_counters_run()
+	       : which == LIMITS   ? fake_limits_run()
 				   : fake_windows_run();
 }
 
@@ -125,6 +126,11 @@ static void test_golden(void **state)
 		{ "counters.json", "counters", JSON, -1, COUNTERS, 0 },
 		{ "counters.csv", "counters", CSV, -1, COUNTERS, 0 },
 		{ "counters-none.txt", "counters", TEXT, -1, GPU, 0 },
+		{ "counters-kernels.txt", "counters-kernels", TEXT, -1, LIMITS, 0 },
+		{ "counters-kernels.json", "counters-kernels", JSON, -1, LIMITS, 0 },
+		{ "counters-kernels.csv", "counters-kernels", CSV, -1, LIMITS, 0 },
+		{ "counters-kernels-none.txt", "counters-kernels", TEXT, -1, GPU, 0 },
+		{ "report-limits.txt", "report", TEXT, -1, LIMITS, 0 },
 		{ "comm.txt", "comm", TEXT, -1, COMM, 0 },
 		{ "comm.json", "comm", JSON, -1, COMM, 0 },
 		{ "comm.csv", "comm", CSV, -1, COMM, 0 },

@@ -103,7 +103,7 @@ static void test_views_without_memory(void **state)
 {
 	struct run *runs[] = { fake_training_run(), fake_gpu_run(),  fake_windows_run(),
 			       fake_h200_run(),	    fake_comm_run(), fake_counters_run(),
-			       fake_slow_run() };
+			       fake_limits_run(),   fake_slow_run() };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {

@@ -173,8 +173,8 @@ static void check_face(const struct panel *panel, const struct panel_face *face,
 static void test_panels_of_any_run(void **state)
 {
 	static struct run *(*const make[])(
-		void) = { fake_training_run, fake_gpu_run,  fake_h200_run,    fake_windows_run,
-			  fake_slow_run,     fake_comm_run, fake_counters_run };
+		void) = { fake_training_run, fake_gpu_run,  fake_h200_run,     fake_windows_run,
+			  fake_slow_run,     fake_comm_run, fake_counters_run, fake_limits_run };
 
 	(void)state;
 	for (size_t f = 0; f < sizeof(make) / sizeof(make[0]); f++) {

@@ -24,6 +24,7 @@ export const VIEWS: View[] = [
   view("Device", "transfers", "Transfers", ["kind", "memory", "src", "dst"]),
   view("Device", "efficiency", "Efficiency", ["name"]),
   view("Device", "counters", "Counters", ["kernel", "metric"]),
+  view("Device", "counters-kernels", "Bounds of kernels", ["kernel"]),
   view("Experts", "routing", "Routing", ["layer", "phase"]),
   view("Experts", "routing-steps", "Routing by step", ["step", "layer", "phase"]),
   view("Experts", "routing-experts", "Routing by expert", ["step", "layer", "phase", "expert"]),

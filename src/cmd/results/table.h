@@ -23,6 +23,7 @@ struct table_values {
 	int color;		   /* index into auto, always, never */
 	struct question question;  /* parameters of subjects write into it */
 	int table;		   /* of the section's tables */
+	bool second_table;	   /* the same, where there are two */
 	const char *csv_directory; /* of report; NULL: none */
 };
 #define TABLE_DEFAULTS                                                                             \

@@ -35,10 +35,12 @@ static struct option_desc option_of(const struct question_parameter *p)
 		[ASK_NAME] = OPTION_STRING,
 	};
 
+	bool other_table = p->kind == ASK_TABLE && !p->choices;
+
 	return (struct option_desc){
 		.name = p->name,
 		.short_name = p->letter,
-		.kind = kinds[p->kind],
+		.kind = other_table ? OPTION_FLAG : kinds[p->kind],
 		.metavar = p->metavar,
 		.help = p->help,
 		.default_text = p->default_text,
@@ -46,7 +48,8 @@ static struct option_desc option_of(const struct question_parameter *p)
 		.values = p->values,
 		.min = p->min,
 		.max = p->max,
-		.offset = p->kind == ASK_TABLE
+		.offset = other_table ? offsetof(struct table_values, second_table)
+			  : p->kind == ASK_TABLE
 				  ? offsetof(struct table_values, table)
 				  : offsetof(struct table_values, question) + p->offset,
 		.completion = p->kind == ASK_FILE ? COMPLETE_FILE : COMPLETE_NOTHING,
@@ -59,7 +62,10 @@ static int run_table(struct invocation *inv)
 	const struct section *section = section_find(inv->command->name);
 	const struct section *const *choice = section->command.tables;
 
-	return table_show(inv, choice ? choice[values->table]->name : section->name, 20);
+	return table_show(inv,
+			  choice ? choice[values->second_table ? 1 : values->table]->name
+				 : section->name,
+			  20);
 }
 
 static int make_command(struct table_command *table)

@@ -23,6 +23,9 @@ extern const struct field_set nsys_summary_file; /* of a struct kernels */
 extern const struct field_set api_summary_file;	 /* of a struct api_calls */
 extern const struct field_set nsys_metrics_file; /* of a struct kernels, with the calls */
 
+extern const struct field_set ncu_metrics_file; /* of a struct kernel_limits, with the metrics */
+extern const struct field_set ncu_summary_file; /* of a struct kernel_limits */
+
 /* Kernels of the experts with that number. */
 struct expert_kernels {
 	int32_t number;

@@ -21,7 +21,7 @@ enum ask_kind {
 	ASK_STEPS,  /* two of int64_t: the first and the last step, inclusive */
 	ASK_FILE,   /* const char *: its path */
 	ASK_NAME,   /* const char *: of something in the run */
-	ASK_TABLE,  /* none: the choice is one of the tables of the section */
+	ASK_TABLE, /* none: one of the tables of the section; without choices, a flag: its second */
 };
 
 struct question_parameter {

@@ -19,9 +19,16 @@ static struct cell text(const struct field_row *at)
 	return row->text ? cell_text(run_string(at->run, row->text)) : cell_absent(row->no_text);
 }
 
+static struct cell kernel_name(const struct field_row *at)
+{
+	const struct launch_metric_row *row = at->item;
+
+	return row->kernel ? cell_text(row->name) : cell_absent(UNNAMED);
+}
+
 static const struct field fields[] = {
-	{ "kernel", NULL, UNIT_TEXT, STRING(kernel), .none = UNNAMED,
-	  .meaning = "name of the kernel" },
+	{ "kernel", NULL, UNIT_TEXT, MAY_READ(TEXT, kernel_name),
+	  .meaning = "name of the kernel, demangled" },
 	{ "short_name", "kernel", UNIT_TEXT, TEXT(short_name), .flexible = true,
 	  .meaning = "its function alone, cut to 24 characters" },
 	{ "metric", "metric", UNIT_TEXT, STRING(metric), .none = UNNAMED, .flexible = true,

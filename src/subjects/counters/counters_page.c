@@ -12,8 +12,9 @@ static void counters_page(const struct scene *scene, const struct grid *grid, st
 	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
 
 	if (!grid->n) {
-		page_line(page, 2,
-			  "no hardware counters in this run; import a CSV of Nsight Compute");
+		page_line(
+			page, 2,
+			"no counters of kernels here: see run --counters, or import a CSV of ncu");
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
@@ -29,11 +30,19 @@ void counters_report(const struct scene *scene, struct page *page)
 
 	if (!m->n)
 		return;
-	page_title(page, "Hardware counters, by Nsight Compute");
+	page_title(page, "Hardware counters of kernels");
 	page_line(page, 2, "profiled: launches %" PRIu64 ", of kernels %" PRIu64, m->launches,
 		  m->kernels);
 	page_line(page, 2, "... %" PRIu64 " values: moescope counters", m->values);
 }
+
+static const struct section *const tables[] = { &section_counters, &section_counters_kernels,
+						NULL };
+static const struct question_parameter by_kernel = {
+	.name = "by-kernel",
+	.kind = ASK_TABLE,
+	.help = "one row per kernel: how far it used the GPU, and what bounds it",
+};
 
 const struct section section_counters = {
 	.name = "counters",
@@ -44,14 +53,19 @@ const struct section section_counters = {
 	.page = counters_page,
 	.command = {
 		.place = 100,
-		.summary = "hardware counters of single kernels, measured by Nsight Compute",
+		.summary = "hardware counters of single kernels",
 		.description = "One row per kernel and metric: in how many launches it was "
 			       "measured, and the mean, smallest and largest value, in the row's "
-			       "unit. RUN is a run imported from an Nsight Compute CSV (ncu "
-			       "--csv, with --page raw or details), or that file itself.",
+			       "unit. RUN was recorded with run --counters, or imported from an "
+			       "Nsight Compute CSV (ncu --csv, with --page raw or details), or is "
+			       "that file itself.",
 		.examples = EXAMPLES({ "moescope counters ncu.csv",
 				       "What Nsight Compute measured, one row per metric." },
 				     { "moescope counters ncu.csv --csv | grep dram__",
-				       "Memory metrics only." }),
+				       "Memory metrics only." },
+				     { "moescope counters ncu.csv --by-kernel",
+				       "What bounds each kernel." }),
+		.parameters = PARAMETERS(&by_kernel),
+		.tables = tables,
 	},
 };

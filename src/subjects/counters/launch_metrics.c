@@ -145,13 +145,18 @@ static struct launch_metric_row make_row(const struct run *run, const struct ent
 	return row;
 }
 
-/* Of the kernel of all n rows. */
-static int name_kernel(const struct run *run, struct launch_metric_row *rows, size_t n)
+/* Of the kernel of all n rows, which is kept in ret_whole. */
+static int name_kernel(const struct run *run, const struct demangler *demangler,
+		       struct launch_metric_row *rows, size_t n, char **ret_whole)
 {
-	char *name, cut[LAUNCH_METRIC_NAME_MOST + 1] = "";
+	char *whole, *name, cut[LAUNCH_METRIC_NAME_MOST + 1] = "";
 	size_t length;
-	int r = kernel_short_name(run_string(run, rows->kernel), &name);
+	int r = demangler_name(demangler, run_string(run, rows->kernel), &whole);
 
+	if (r < 0)
+		return r;
+	*ret_whole = whole;
+	r = kernel_short_name(whole, &name);
 	if (r < 0)
 		return r;
 	length = strlen(name);
@@ -165,8 +170,10 @@ static int name_kernel(const struct run *run, struct launch_metric_row *rows, si
 	}
 	memcpy(cut, name, length);
 	free(name);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		rows[i].name = whole;
 		memcpy(rows[i].short_name, cut, sizeof(cut));
+	}
 	return 0;
 }
 
@@ -205,6 +212,29 @@ static int make_entries(const struct run *run, struct entry **ret_entries)
 	return r;
 }
 
+/* Rows of a kernel are side by side. */
+static int name_kernels(const struct run *run, struct launch_metrics *m)
+{
+	struct demangler demangler;
+	int r = 0;
+
+	m->names = calloc(m->n, sizeof(*m->names));
+	if (!m->names)
+		return -ENOMEM;
+	demangler_init(&demangler);
+	for (size_t i = 0, end; r >= 0 && i < m->n; i = end) {
+		size_t first = m->rows[i].first;
+
+		for (end = i; end < m->n && m->rows[end].kernel == m->rows[i].kernel; end++)
+			first = m->rows[end].first < first ? m->rows[end].first : first;
+		for (size_t k = i; k < end; k++)
+			m->rows[k].kernel_first = first;
+		r = name_kernel(run, &demangler, &m->rows[i], end - i, &m->names[m->kernels++]);
+	}
+	demangler_release(&demangler);
+	return r;
+}
+
 int launch_metrics_analyze(const struct run *run, struct launch_metrics *ret_metrics)
 {
 	const struct table_metric *t = &run->metric;
@@ -232,17 +262,7 @@ int launch_metrics_analyze(const struct run *run, struct launch_metrics *ret_met
 			end++;
 		m.rows[m.n++] = make_row(run, &entries[i], end - i);
 	}
-	/* Rows of a kernel are side by side now. */
-	for (size_t i = 0, end; r >= 0 && i < m.n; i = end) {
-		size_t first = m.rows[i].first;
-
-		for (end = i; end < m.n && m.rows[end].kernel == m.rows[i].kernel; end++)
-			first = m.rows[end].first < first ? m.rows[end].first : first;
-		for (size_t k = i; k < end; k++)
-			m.rows[k].kernel_first = first;
-		r = name_kernel(run, &m.rows[i], end - i);
-		m.kernels++;
-	}
+	r = name_kernels(run, &m);
 	qsort(m.rows, m.n, sizeof(*m.rows), by_file);
 	m.launches = count_launches(entries, t->n);
 	free(entries);
@@ -256,6 +276,9 @@ int launch_metrics_analyze(const struct run *run, struct launch_metrics *ret_met
 
 void launch_metrics_release(struct launch_metrics *metrics)
 {
+	for (size_t i = 0; metrics->names && i < metrics->kernels; i++)
+		free(metrics->names[i]);
+	free(metrics->names);
 	free(metrics->rows);
 	*metrics = (struct launch_metrics){ 0 };
 }

@@ -16,6 +16,7 @@
 #define LAUNCH_METRIC_NAME_MOST 24
 
 struct launch_metric_row {
+	const char *name; /* of the kernel, demangled */
 	/* The function alone, cut to a width that leaves room for the rest. */
 	char short_name[LAUNCH_METRIC_NAME_MOST + 1];
 	uint32_t kernel, section, metric, unit; /* strings; unit and section 0: none */
@@ -32,6 +33,7 @@ struct launch_metrics {
 	/* Kernels and metrics as the file has them, a kernel's attributes of the device last. */
 	struct launch_metric_row *rows;
 	size_t n;
+	char **names;	   /* of the kernels, for the rows */
 	uint64_t launches; /* that were profiled: of all processes */
 	uint64_t kernels;  /* names */
 	uint64_t values;

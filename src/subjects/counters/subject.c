@@ -4,6 +4,7 @@
  */
 #include "subjects/answers/subject.h"
 #include "subjects/counters/device_counters.h"
+#include "subjects/counters/kernel_limits.h"
 #include "subjects/counters/launch_metrics.h"
 
 static int compute_launch_metrics(const struct material *m, void *answer)
@@ -21,6 +22,24 @@ const struct subject subject_launch_metrics = {
 	.kinds = WANT(METRIC),
 	.compute = compute_launch_metrics,
 	.release = release_launch_metrics,
+};
+
+static int compute_kernel_limits(const struct material *m, void *answer)
+{
+	return kernel_limits_analyze(m->run, answer_launch_metrics(&m->answers), answer);
+}
+
+SUBJECT_RELEASE(kernel_limits)
+
+const struct subject subject_kernel_limits = {
+	.id = SUBJECT_ID_kernel_limits,
+	.name = "kernel_limits",
+	.size = sizeof(struct kernel_limits),
+	.length = 10,
+	.kinds = WANT(METRIC) | WANT(KERNEL) | WANT(DEVICE),
+	.reads = READS(&subject_launch_metrics),
+	.compute = compute_kernel_limits,
+	.release = release_kernel_limits,
 };
 
 static int compute_device_counters(const struct material *m, void *answer)

@@ -228,7 +228,8 @@ void host_report(const struct scene *scene, struct page *page)
 static const char *const columns_choices[] = { "processes", "parts", "times", "phases", NULL };
 /* In the order of columns_choices. */
 static const struct section *const columns_tables[] = { &section_host, &section_host_parts,
-							&section_host_times, &section_host_phases };
+							&section_host_times, &section_host_phases,
+							NULL };
 static const struct question_parameter columns = {
 	.name = "columns",
 	.kind = ASK_TABLE,

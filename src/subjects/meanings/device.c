@@ -6,9 +6,8 @@
 #include "subjects/meanings/meanings.h"
 
 #define COUNTERS "hardware counters only"
-#define OF_DEVICE                                                                                  \
-	"Of the whole device, where NVML reads its counters (Hopper and later); per kernel n/a."
-#define NOT_YET "Not computed by this version: n/a."
+#define OF_DEVICE "Of the whole device, where NVML reads its counters (Hopper and later)."
+#define OF_KERNEL "Per kernel, over its measured launches; n/a where it was not counted."
 
 static const struct metric timeline[] = {
 	{ "kernel_time", "ns",
@@ -79,6 +78,41 @@ static const struct metric counters[] = {
 	  "imported from a CSV of Nsight Compute",
 	  "The profiler replays kernels, alone and often at fixed clocks: times differ from those "
 	  "of a trace. Figures that it did not collect have no row." },
+	{ "bound_by", "word",
+	  "the part of the GPU that a kernel brings nearest to its peak, from 60% on: memory (dram_pct), "
+	  "L2 (l2_pct), tensor (tensor_pct) or SM (sm_pct, unless tensor is at 60%: it is a part of it). If "
+	  "memory, L2 and SM were counted and none is: small grid with less than one wave of blocks, "
+	  "else latency: warps wait.",
+	  "derived from the counters of its launches",
+	  "A rule of thumb. Of a kernel launched with several sizes it is about their mean. n/a where "
+	  "what was counted does not decide.",
+	  .keys = "because" },
+	{ "kernel_dram_pct", "%", "share of the peak device-memory bandwidth: dram__throughput.",
+	  COUNTERS, OF_KERNEL },
+	{ "l2_pct", "%", "rate of the busiest part of the L2 cache / its peak: lts__throughput.",
+	  COUNTERS, OF_KERNEL },
+	{ "l1_hit_pct", "%", "L1 cache hits / L1 accesses, in sectors.", COUNTERS, OF_KERNEL },
+	{ "waves", "number",
+	  "blocks of the grid / (blocks that fit a multiprocessor * multiprocessors): how often the "
+	  "GPU is filled.",
+	  "Nsight Compute, or derived from the launch and device records",
+	  "Below 1 a part of the GPU has nothing to do." },
+	{ "dram_bytes", "bytes", "bytes that a launch read from and wrote to device memory, mean.",
+	  COUNTERS, OF_KERNEL, .keys = "dram_read_bytes dram_write_bytes" },
+	{ "tensor_ops", "operations",
+	  "operations of the tensor cores (a multiply-add is two): sum of sm__ops_path_tensor_src_*, "
+	  "without those that another of them has in it.",
+	  COUNTERS, "Of the types that were counted. Arithmetic of other pipes is not in it.",
+	  .keys = "tensor_ops_per_s" },
+	{ "ops_per_byte", "operations/byte",
+	  "measured arithmetic intensity: tensor_ops_per_s / dram_bytes_per_s.", COUNTERS,
+	  OF_KERNEL },
+	{ "stall", "word",
+	  "the state in which warps spent the most time without issuing, by NVIDIA's name: "
+	  "long_scoreboard waits for global memory, short_scoreboard for shared memory, barrier for "
+	  "other warps, math_pipe_throttle for an arithmetic pipe, not_selected for its turn. "
+	  "stall_pct: its share of all such states that were counted.",
+	  COUNTERS, OF_KERNEL, .keys = "stall_pct" },
 };
 
 const struct metric_group counters_metrics = { "hardware counters", METRICS(counters) };
@@ -104,11 +138,14 @@ static const struct metric work[] = {
 	  "What could be resident, not what was. Assumes the largest shared memory that the device "
 	  "can set aside, and no clusters. In JSON occupancy_pct, with what limits it.",
 	  .keys = "occupancy_pct occupancy_limiter" },
-	{ "achieved_occupancy", "%", "mean active warps / warps the device can hold.", COUNTERS,
-	  NOT_YET },
-	{ "sm_pct", "%", "share of the peak issue rate of the multiprocessors.", COUNTERS,
-	  NOT_YET },
-	{ "tensor_pct", "%", "share of the peak rate of the tensor cores.", COUNTERS, NOT_YET },
+	{ "achieved_occupancy", "%",
+	  "mean active warps / warps the device can hold, while a multiprocessor had work.",
+	  COUNTERS, OF_KERNEL, .keys = "achieved_occupancy_pct" },
+	{ "sm_pct", "%",
+	  "rate of the busiest part of the multiprocessors (issue, pipes) / its peak: sm__throughput.",
+	  COUNTERS, OF_KERNEL },
+	{ "tensor_pct", "%", "share of the cycles in which the tensor cores worked.", COUNTERS,
+	  OF_KERNEL },
 	{ "sm_active_pct", "%", "share of the multiprocessors that had work, mean of samples.",
 	  COUNTERS, OF_DEVICE },
 	{ "sm_occupancy_pct", "%",
@@ -126,11 +163,12 @@ static const struct metric work[] = {
 	  "Of the whole device. Packet headers are in neither figure.",
 	  .keys = "pcie_tx_mib_per_s pcie_rx_mib_per_s pcie_link_generation "
 		  "pcie_link_width" },
-	{ "l2_hit_pct", "%", "L2 cache hits / L2 accesses.", COUNTERS, NOT_YET },
+	{ "l2_hit_pct", "%", "L2 cache hits / L2 accesses, in sectors.", COUNTERS, OF_KERNEL },
 	{ "warp_efficiency", "%", "mean active threads of an executed warp / 32.", COUNTERS,
-	  NOT_YET },
-	{ "dram_bandwidth", "bytes/s", "counter bytes / time.", COUNTERS,
-	  "The driver's \"memory utilisation\" is a share of time, not a bandwidth. " NOT_YET,
+	  OF_KERNEL, .keys = "warp_efficiency_pct" },
+	{ "dram_bandwidth", "bytes/s", "counter bytes / time, of the launches that have both.",
+	  COUNTERS,
+	  "The driver's \"memory utilisation\" is a share of time, not a bandwidth. " OF_KERNEL,
 	  .keys = "dram_bytes_per_s" },
 	{ "copy_bandwidth", "bytes/s",
 	  "bytes / device time of the copy, by direction and by pinned or pageable memory; peer "

@@ -31,7 +31,8 @@ struct section_command {
 	const char *description;	/* a paragraph: what a row is */
 	const struct example *examples; /* up to a NULL line */
 	const struct question_parameter *const *parameters; /* up to NULL; NULL: none */
-	const struct section *const *tables; /* by the choice of ASK_TABLE; NULL: itself alone */
+	/* By the choice of ASK_TABLE, up to NULL; NULL: itself alone. */
+	const struct section *const *tables;
 };
 #define EXAMPLES(...) ((const struct example[]){ __VA_ARGS__, { NULL, NULL } })
 

@@ -359,10 +359,10 @@ static void pairs_page(const struct scene *scene, const struct grid *grid, struc
 
 static const char *const columns_choices[] = { "layers", "steps", "experts", "pairs", "k", NULL };
 /* In the order of columns_choices. */
-static const struct section *const columns_tables[] = { &section_routing, &section_routing_steps,
-							&section_routing_experts,
-							&section_routing_pairs,
-							&section_routing_k };
+static const struct section *const columns_tables[] = {
+	&section_routing,	&section_routing_steps, &section_routing_experts,
+	&section_routing_pairs, &section_routing_k,	NULL
+};
 static const struct question_parameter columns = {
 	.name = "columns",
 	.kind = ASK_TABLE,

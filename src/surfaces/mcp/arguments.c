@@ -42,11 +42,9 @@ const struct section *tool_table_at(size_t i)
 const struct section *tool_table_owner(const struct section *table)
 {
 	for (const struct section *const *s = sections; *s && !table->command.summary; s++)
-		for (const struct question_parameter *const *p = (*s)->command.parameters; p && *p;
-		     p++)
-			for (size_t i = 0; (*p)->kind == ASK_TABLE && (*p)->choices[i]; i++)
-				if ((*s)->command.tables[i] == table)
-					return *s;
+		for (const struct section *const *t = (*s)->command.tables; t && *t; t++)
+			if (*t == table)
+				return *s;
 	return table;
 }
 

@@ -136,7 +136,7 @@ static void argument_json(struct json *json, const struct argument *argument, co
 	json_object_end(json);
 }
 
-/* Which tables have a parameter, in words; "" if all do. */
+/* Which tables have a parameter, in words; "" if all do. Those of one command have the same: "routing*". */
 static void tables_with(const char *name, char *text, size_t size)
 {
 	const struct section *table;
@@ -148,10 +148,10 @@ static void tables_with(const char *name, char *text, size_t size)
 	for (size_t i = 0; (table = tool_table_at(i)); i++) {
 		bool has = tool_table_has(table, name, &parameter);
 
-		if (used[has] < sizeof(names[has]))
-			used[has] += (size_t)snprintf(names[has] + used[has],
-						      sizeof(names[has]) - used[has], "%s%s",
-						      n[has] ? ", " : "", table->name);
+		if (used[has] < sizeof(names[has]) && tool_table_owner(table) == table)
+			used[has] += (size_t)snprintf(
+				names[has] + used[has], sizeof(names[has]) - used[has], "%s%s%s",
+				n[has] ? ", " : "", table->name, table->command.tables ? "*" : "");
 		n[has]++;
 	}
 	fewer = n[1] <= n[0];

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of why kernels are slow, by the counters of their launches.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "subjects/counters/kernel_limits.h"
+#include "subjects/pages/pages.h"
+
+#define TOP_KERNELS 8
+
+/* The words are too long for a column beside the figures. */
+static void because_table(const struct grid *figures, size_t limit, struct page *page)
+{
+	static const struct grid_column columns[] = {
+		{ "short_name", "kernel", UNIT_TEXT, .flexible = true },
+		{ "because", "why", UNIT_TEXT },
+	};
+	struct grid *grid = figures ? page_grid(page) : NULL;
+
+	if (!grid)
+		return;
+	grid_init(grid, columns, 2);
+	for (size_t i = 0; i < figures->n; i++) {
+		const struct kernel_limit_row *row = figures->rows[i].item;
+		struct cell *cells = grid_add(grid, row);
+
+		if (!cells) {
+			page->error = -ENOMEM;
+			return;
+		}
+		cells[0] = cell_text(row->short_name);
+		cells[1] = cell_text(row->bound ? row->because : row->no_bound);
+	}
+	page_empty_line(page);
+	page_table(page, grid, limit, PAGE_MORE_ROWS);
+}
+
+static void limits_page(const struct scene *scene, const struct grid *grid, struct page *page)
+{
+	const struct kernel_limits *limits = answer_kernel_limits(scene->answers);
+
+	if (!grid->n) {
+		page_words(
+			page, 2, 2,
+			"no counters of kernels here: see run --counters, or import a CSV of ncu");
+		return;
+	}
+	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
+	because_table(grid, scene->limit, page);
+	page_line(page, 2, "measured: launches %" PRIu64 ", of kernels %zu", limits->launches,
+		  limits->n);
+}
+
+/* Someone may have counted other things alone. */
+static bool any_figure(const struct kernel_limits *limits)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < limits->n && !any; i++)
+		any = limits->rows[i].figures > 0;
+	return any;
+}
+
+void kernel_limits_report(const struct scene *scene, struct page *page)
+{
+	const struct grid *grid;
+
+	if (!any_figure(answer_kernel_limits(scene->answers)))
+		return;
+	page_title(page, "What bounds the kernels, by hardware counters");
+	grid = page_section(page, &section_counters_kernels, scene);
+	page_table(page, grid, TOP_KERNELS, ": moescope counters --by-kernel");
+	because_table(grid, TOP_KERNELS, page);
+}
+
+const struct section section_counters_kernels = {
+	.name = "counters-kernels",
+	.sql = "kernel_limits",
+	.reads = READS(&subject_kernel_limits),
+	.subject = &subject_kernel_limits,
+	.rows = &kernel_limits_fields,
+	.total = &kernel_limits_total,
+	.page = limits_page,
+};
