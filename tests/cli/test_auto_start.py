@@ -113,6 +113,22 @@ def virtual_environments_and_archives():
 
 
 @test
+def doctor_names_the_torch_of_the_python_in_path():
+    def told():
+        r = moescope("doctor", "--json", env=environment(PATH=f"{os.path.abspath('env/bin')}:{os.environ['PATH']}"))
+        return next(row for row in json.loads(r.out)["rows"] if row["name"] == "PyTorch")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True)
+    version = "%d.%d" % sys.version_info[:2]
+    row = told()
+    equal((row["state"], row["text"].split(";")[0]), ("ok", f"the python3 in PATH ({version}) has none"))
+    info = pathlib.Path("env", "lib", f"python{version}", "site-packages", "torch-2.99.1.dist-info")
+    info.mkdir()
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.99.1\n", encoding="utf-8")
+    equal(told(), {"name": "PyTorch", "state": "ok", "fix": None,
+                   "text": f"torch 2.99.1 in the python3 in PATH ({version}): 'run' finds steps and phases by itself"})
+
+
+@test
 def a_torch_that_is_not_torch_is_imported_as_it_is():
     use = "import torch, sys; print(torch.x, torch.__spec__.loader.__dict__.keys(), torch.__loader__ is " \
           "torch.__spec__.loader, [type(one).__name__ for one in sys.meta_path], " \

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+import traceback
 
 import torch
 from torch import nn
@@ -70,6 +71,23 @@ def plain(data=None, steps=STEPS):
         told["steps"] += 1
         show(loss)
     told["phases"] = clock.steps[:-1]
+
+
+def beside_cuda():
+    """As far as torch tells: CUDA is in use."""
+    torch.cuda.is_initialized = lambda: True
+    plain()
+
+
+def without_cuda_calls():
+    """Each call that needs CUDA initialises it first."""
+    told["cuda_calls"], initialise = [], torch.cuda._lazy_init
+
+    def call():
+        told["cuda_calls"].append("".join(traceback.format_stack()))
+        initialise()
+    torch.cuda._lazy_init = call
+    plain()
 
 
 def accumulation():

@@ -12,7 +12,6 @@ import sys
 import pytest
 
 from moescope import _library
-from moescope.auto import program as auto
 
 torch = pytest.importorskip("torch")
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "auto_programs.py")
@@ -226,10 +225,16 @@ def test_without_a_library_the_program_runs(tmp_path):
     assert notes.startswith("steps and phases of PyTorch are not recorded: libmoescope.so was not found")
 
 
-def test_a_machine_with_a_gpu_is_left_alone(monkeypatch, tmp_path):
-    monkeypatch.setattr(auto, "_GPU", str(tmp_path))
-    monkeypatch.delenv("MOESCOPE_AUTO", raising=False)
-    call, backward, said = torch.nn.Module.__call__, torch.autograd.backward, []
-    auto.install(said.append)
-    assert torch.nn.Module.__call__ is call and torch.autograd.backward is backward
-    assert len(said) == 1 and "NVIDIA GPU" in said[0]
+def test_beside_cuda_operations_are_left_to_others(tmp_path):
+    program = Program(tmp_path, "beside_cuda")
+    program.check()
+    assert "auto operations: not recorded: beside CUDA that is left to moescope.profile" in program.facts
+    assert program.ranges == dict.fromkeys(("data", "forward", "backward", "optimizer"), 12)
+    assert {row["name"] for row in _library.table("ops", program.run)["rows"]} == set(program.ranges)
+
+
+def test_cuda_is_not_initialised(tmp_path):
+    program = Program(tmp_path, "without_cuda_calls")
+    program.check()
+    assert "auto operations: recorded in step 2" in program.facts
+    assert program.told["cuda_calls"] == []

@@ -2,8 +2,8 @@
 """What `moescope attach --inside` runs in a program that knows nothing of it.
 
 Not imported: the main thread runs a line that starts a thread, which executes this file with these names:
-path (this file), run, library, page (the address of that line, to be given back), steps (0: no limit) and
-everywhere. A thread of its own, because handlers of the program's signals run on the main thread alone
+path (this file), run, library, page (the address of that line, to be given back) and steps (0: no
+limit). A thread of its own, because handlers of the program's signals run on the main thread alone
 and may raise: none of that may end up here.
 
 Prints nothing and raises nothing; what goes wrong is told to the run. Only the standard library, and what the
@@ -17,7 +17,6 @@ run: bytes = _given["run"]
 library: bytes = _given["library"]
 page: int = _given["page"]
 steps: int = _given["steps"]
-everywhere = bool(_given["everywhere"])
 
 _PAGE_BYTES, _LEFT_AT = 8192, 256  # landing.h
 _PATIENCE_S = 1.0
@@ -117,7 +116,7 @@ def _find_steps() -> Any:
             exec(compile(file.read(), names["__file__"], "exec"), names)
         part: Any = names["part"]
         part("_library").chosen = os.fsdecode(library)
-        return part("auto.joined").install(_note, steps, everywhere)
+        return part("auto.joined").install(_note, steps)
     except Exception as why:
         _note(f"steps and phases of PyTorch are not recorded: {type(why).__name__}: {why}")
         return None

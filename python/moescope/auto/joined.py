@@ -8,11 +8,11 @@ step, too, so that all steps of the run are whole.
 import sys
 import threading
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from .._types import Args, Json
 from ..torchlike.phases import Open
-from .program import Program, why_not
+from .program import Program
 
 if TYPE_CHECKING:
     from torch import nn
@@ -102,12 +102,7 @@ class Joined(Program):
             self.calls.moescope_leave()
 
 
-def install(note: Callable[[str], None], most: int, everywhere: bool) -> Optional[Any]:
-    """None: it is left alone, and the run says why."""
-    forbidden = why_not(everywhere)
-    if forbidden:
-        note(forbidden)
-        return None
+def install(note: Callable[[str], None], most: int) -> Joined:
     program = Joined(note, most)
     try:
         program.install()

@@ -94,8 +94,9 @@ def _add_thread(found: list[into_run.Operation], events: list["ProfilerEvent"], 
 
 
 def _thread_ids(threads: list[list["ProfilerEvent"]], start: "ProfilerEvent") -> dict[int, int]:
-    """The kernel's numbers for torch's. This thread's is known. Backward passes on a GPU run on a
-    thread that torch names after the device; where it is not clear which is which, they are left out.
+    """The kernel's numbers for torch's. This thread's is known. Backward passes on a device run on a
+    thread that torch names after it. With several devices it is not clear which one is used, as that is
+    CUDA's to say: they are left out.
     """
     own = start.thread_id()
     numbers = {own: threading.get_native_id()}
@@ -107,11 +108,7 @@ def _thread_ids(threads: list[list["ProfilerEvent"]], start: "ProfilerEvent") ->
         with open(path, encoding="utf-8") as file:
             name = file.read().strip()
         if name.startswith("pt_autograd_"):
-            named.append((name, int(path.split("/")[4])))
-    import torch
-
-    device = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
-    ours = [number for name, number in named if name == f"pt_autograd_{device}"]
-    if len(others) == 1 and len(ours) == 1:
-        numbers[others[0]] = ours[0]
+            named.append(int(path.split("/")[4]))
+    if len(others) == 1 and len(named) == 1:
+        numbers[others[0]] = named[0]
     return numbers

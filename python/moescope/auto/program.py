@@ -8,7 +8,8 @@ no optimizer was ever created, each outermost call of a model in eval mode or wi
 step: a batch, or a token in generate().
 
 Nothing here may end or disturb the program: if anything fails, everything is taken out again and the
-run says why. A program that profiles itself is left alone from there on.
+run says why. A program that profiles itself is left alone from there on. Nothing here calls CUDA: that
+would initialise it, and the program could not fork any more.
 
 The library is loaded with the first batch, forward or backward pass. So launchers, which import torch
 and train nothing, have no part in the run. Neither have the workers of a DataLoader, whatever they
@@ -17,7 +18,7 @@ call. Other children, forked or not, are processes of the run like any other.
 import atexit
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 from .. import _library as lib
 from .. import api, errors, runs
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 _KEY = "auto"
 _OPERATIONS = f"{_KEY} operations"  # tables.h knows it
 _NAMED = 10  # sampled steps that the run names
-_GPU = "/dev/nvidiactl"  # asking torch or the driver would initialise CUDA, which forbids forking
-_EVERYWHERE = "everywhere"  # as a value of MOESCOPE_AUTO, for tests on a GPU
 
 
 # The last one, once there was one: what is called after a fork is called for the rest of the process.
@@ -251,7 +250,8 @@ class Program(Phases):
             self.library.moescope_step_cancel()
 
     def _may_sample(self) -> bool:
-        """Beside CUDA torch's older collector has not been tried enough to be on by itself."""
+        """Beside CUDA torch's older collector has not been tried enough to be on by itself. Whether CUDA is
+        used is a variable of torch's: nothing is initialised by asking."""
         import torch
 
         if torch.cuda.is_initialized():
@@ -419,21 +419,9 @@ class Program(Phases):
         return call
 
 
-def why_not(everywhere: bool) -> Optional[str]:
-    """Why steps are not looked for on this machine, or None."""
-    if os.path.exists(_GPU) and not everywhere:
-        return ("steps and phases of PyTorch are not looked for on a machine with an NVIDIA GPU: that has "
-                "not been tried enough; moescope.profile and moescope.step mark them")
-    return None
-
-
 def install(note: Callable[[str], None]) -> None:
     """Once in a process, after torch has been imported. note: for the run, where the library has not
     been loaded."""
-    forbidden = why_not(os.environ.get("MOESCOPE_AUTO") == _EVERYWHERE)
-    if forbidden:
-        note(forbidden)
-        return
     program = Program(note)
     try:
         program.install()

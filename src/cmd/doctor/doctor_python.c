@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "cmd/recording/installed.h"
@@ -73,13 +72,6 @@ static void tell_python(struct check *check, const struct python *python)
 			check, CHECK_OK,
 			"the python3 in PATH (%d.%d) has none; steps are found where a program has it",
 			python->major, python->minor);
-	} else if (access("/dev/nvidiactl", F_OK) == 0) {
-		check_found(
-			check, CHECK_NOTE,
-			"steps are not found by themselves on a machine with an NVIDIA GPU: that has not been "
-			"tried enough (torch %s)",
-			python->torch);
-		check_fix(check, "Mark steps with moescope.step or moescope.profile.");
 	} else {
 		check_found(
 			check, CHECK_OK,

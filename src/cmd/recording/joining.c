@@ -45,8 +45,6 @@ static void put_bytes(struct buf *text, const char *path)
 static void put_text(struct buf *text, const struct joining *joining, const char *script,
 		     const char *library, uint64_t steps)
 {
-	const char *wanted = getenv("MOESCOPE_AUTO");
-
 	buf_printf(text,
 		   "try:\n __import__('_thread').start_new_thread(exec,('try:exec(compile(open("
 		   "path,\"rb\").read(),path,\"exec\"))\\nexcept BaseException:pass',{"
@@ -57,9 +55,9 @@ static void put_text(struct buf *text, const struct joining *joining, const char
 	buf_printf(text, ",'library':");
 	put_bytes(text, library);
 	buf_printf(text,
-		   ",'page':" HAND_OVER_PAGE ",'steps':%" PRIu64 ",'everywhere':%d}))\n"
+		   ",'page':" HAND_OVER_PAGE ",'steps':%" PRIu64 "}))\n"
 		   "except RuntimeError as e:\n if e.__traceback__.tb_next:raise\n",
-		   steps, wanted && strcmp(wanted, "everywhere") == 0);
+		   steps);
 }
 
 static int ask(struct joining *joining, uint64_t steps, struct err *err)
