@@ -47,6 +47,8 @@ gpu-test: all
 	@test ! -e /dev/nvidia0 || MOESCOPE_BUILD=$(abspath $(BUILD)) python3 tests/gpu/routing_check.py
 	@test ! -e /dev/nvidia0 || python3 tests/gpu/advice_check.py $(BUILD)
 	@test ! -e /dev/nvidia0 || python3 tests/gpu/lab_check.py $(BUILD)
+	@test ! -e /dev/nvidia0 || python3 tests/gpu/auto_check.py $(BUILD)
+	@python3 tests/gpu/counters_check.py $(BUILD)
 
 # GPU_SOAK_OPTIONS="--seconds S --lanes N --train-seconds S --only PROGRAM,... --modes MODE,...
 # --kills SHARE --steps N --malloc-debug --watch-frees LOG --json FILE"

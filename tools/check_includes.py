@@ -33,6 +33,7 @@ ROOMS = {
     "calls": {"probe/core"},
     "host": {"base", "trace"},
     "counters": CORE,
+    "exact": CORE | {"counters", "device/sheets", "probe/core", "probe/gpu"},
     "heap": {"base", "trace", "host"},
     "ingest": CORE,
     "tables": CORE,

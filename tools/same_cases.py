@@ -110,6 +110,8 @@ LEFT_OUT = {
     "run --stacks-rate": "means nothing without --stacks",
     "run --counters": "reads GPUs",
     "run --counters-interval": "means nothing without --counters",
+    "run --launch-skip": "means nothing without --counters",
+    "run --launch-count": "means nothing without --counters",
     "run --heap": "samples by chance",
     "run --heap-kb": "means nothing without --heap",
     "doctor --stress": "takes minutes and a GPU",

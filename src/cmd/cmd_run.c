@@ -31,7 +31,7 @@ struct values {
 		*interval, *counters, *counters_interval, *calls, *longer_than;
 	bool force, quiet, top, stacks, no_auto;
 	int level; /* index into level_choices */
-	uint64_t sample, overhead_check, ring_kb, stacks_rate, heap_kb;
+	uint64_t sample, overhead_check, ring_kb, stacks_rate, heap_kb, launch_skip, launch_count;
 	bool stays, no_host, heap;
 };
 
@@ -171,16 +171,35 @@ static const struct option_desc own[] = {
 	{ .name = "counters",
 	  .kind = OPTION_STRING,
 	  .metavar = "WHAT",
-	  .help = "read hardware counters of the GPUs from outside the program: timeline (all the time) or "
-		  "recorder (only the last ten seconds before a slow step or a 'moescope mark')",
+	  .help = "read hardware counters of the GPUs. From outside the program: timeline (all the time) or "
+		  "recorder (only the last ten seconds before a slow step or a 'moescope mark'). Of single "
+		  "kernels, which are then counted and not timed: basic, memory, compute, tensor, stalls, "
+		  "full, or metrics such as dram__bytes_read.sum, with commas (an experiment: it wants "
+		  "MOESCOPE_TRUST=1)",
 	  .default_text = "none",
 	  .offset = offsetof(struct values, counters) },
 	{ .name = "counters-interval",
 	  .kind = OPTION_STRING,
 	  .metavar = "TIME",
-	  .help = "with --counters: from sample to sample, such as 200us or 10ms",
+	  .help = "with --counters timeline or recorder: from sample to sample, such as 200us or 10ms",
 	  .default_text = "1ms",
 	  .offset = offsetof(struct values, counters_interval) },
+	{ .name = "launch-skip",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 0,
+	  .max = 1e12,
+	  .help = "with --counters of kernels: begin after N launches, of those that --kernel chooses",
+	  .default_text = "0",
+	  .offset = offsetof(struct values, launch_skip) },
+	{ .name = "launch-count",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 1,
+	  .max = 1e12,
+	  .help = "with --counters of kernels: count so many launches; they run one at a time",
+	  .default_text = "1000",
+	  .offset = offsetof(struct values, launch_count) },
 	{ .name = "top",
 	  .kind = OPTION_FLAG,
 	  .help = "show the run on the terminal while it grows, as 'moescope top' does; the "
@@ -431,6 +450,36 @@ static void choose_libraries(const struct values *values, const char *program,
 	plan->preload = 0;
 }
 
+static void say_left_out(void *context, const char *line)
+{
+	(void)context;
+	say("%s.", line);
+}
+
+/* Likewise. The caller frees what the plan then points to. */
+static char *choose_counters(const struct values *values, struct record_plan *plan)
+{
+	const char *trust = getenv("MOESCOPE_TRUST");
+	char *planned = NULL;
+	struct err err = { "" };
+
+	if (!values->counters || counters_over_time(values->counters))
+		return NULL;
+	if (counters_plan(values->counters, &planned, say_left_out, NULL, &err) < 0)
+		say("'--counters' is left out: %s.", err.message);
+	if (planned && (!trust || !*trust)) {
+		say("'--counters %s' is left out: counting single kernels has not been proved harmless, and a "
+		    "program of PyTorch has been seen to hang; MOESCOPE_TRUST=1 does it all the same.",
+		    values->counters);
+		free(planned);
+		planned = NULL;
+	}
+	plan->exact = planned;
+	plan->launch_skip = values->launch_skip;
+	plan->launch_count = values->launch_count;
+	return planned;
+}
+
 static struct heap *start_heap(const struct recording *recording)
 {
 	struct heap *heap = NULL;
@@ -470,6 +519,11 @@ static int take_interval(const struct values *values, int64_t *ret_ns, struct er
 static int take_counters(const struct values *values, int64_t *ret_interval_ns,
 			 int64_t *ret_keep_ns, struct err *err)
 {
+	if ((values->launch_skip || values->launch_count) &&
+	    (!values->counters || counters_over_time(values->counters)))
+		return err_set(
+			err, -EINVAL,
+			"'--launch-skip' and '--launch-count' are for '--counters' of kernels, such as basic.");
 	if (values->counters)
 		return counters_parse(values->counters, values->counters_interval, ret_interval_ns,
 				      ret_keep_ns, err);
@@ -498,7 +552,8 @@ static int run_run(struct invocation *inv)
 	struct sampler *sampler;
 	struct watch *watch;
 	struct heap *heap;
-	char schedule[160];
+	bool over_time = values->counters && counters_over_time(values->counters);
+	char schedule[160], *exact;
 	int status, log_fd = -1;
 
 	if (schedule_canonical(values->schedule, values->sample, schedule, sizeof(schedule), &err) <
@@ -512,15 +567,17 @@ static int run_run(struct invocation *inv)
 	status = take_port(&metrics, inv);
 	if (status != EXIT_OK)
 		return status;
-	if (values->counters)
+	if (over_time)
 		counters_prepare(&counters);
+	exact = choose_counters(values, &plan);
 	choose_libraries(values, inv->args[0], &plan);
 	status = recording_begin(&recording, &plan, inv->args);
+	free(exact);
 	if (status == EXIT_OK)
 		open_metrics(&metrics, &recording);
 	if (status == EXIT_OK && values->top)
 		log_fd = open_view(&recording);
-	if (status == EXIT_OK && values->counters)
+	if (status == EXIT_OK && over_time)
 		start_counters(&recording, &counters, counters_ns, keep_ns);
 	if (status == EXIT_OK)
 		status = recording_launch(&recording, inv->args, log_fd);

@@ -23,6 +23,7 @@ static const struct dynlib_symbol host_symbols[] = {
 	COUNTER_HOST_FUNCTIONS(FUNCTION)
 };
 static const struct dynlib_symbol device_symbols[] = { COUNTER_DEVICE_FUNCTIONS(FUNCTION) };
+static const struct dynlib_symbol exact_symbols[] = { COUNTER_EXACT_FUNCTIONS(FUNCTION) };
 static const struct dynlib_symbol driver_symbols[] = { COUNTER_DRIVER_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
@@ -70,6 +71,13 @@ static void open_beside_cupti(void)
 	}
 }
 
+static int too_old(struct err *err)
+{
+	return err_set(err, -ENOSYS,
+		       "this libcupti is too old for counters: they need that of CUDA 12.6 or "
+		       "later; set MOESCOPE_CUPTI to such a libcupti.so");
+}
+
 int counter_api_open(struct err *err)
 {
 	static const char *const names[] = { CUPTI_LIBRARY_NAMES, NULL };
@@ -89,9 +97,7 @@ int counter_api_open(struct err *err)
 	if (dynlib_symbols(cupti, host_symbols, COUNT(host_symbols)) == 0)
 		return 0;
 	cupti = NULL;
-	return err_set(err, -ENOSYS,
-		       "this libcupti is too old for counters: they need that of CUDA 12.6 or "
-		       "later; set MOESCOPE_CUPTI to such a libcupti.so");
+	return too_old(err);
 }
 
 int counter_api_open_devices(struct err *err)
@@ -107,9 +113,25 @@ int counter_api_open_devices(struct err *err)
 	    counter_api.cuInit(0) != CUDA_SUCCESS)
 		return err_set(err, -ENODEV, "counters need an NVIDIA GPU and its driver");
 	if (dynlib_symbols(cupti, device_symbols, COUNT(device_symbols)))
-		return err_set(err, -ENOSYS,
-			       "this libcupti cannot sample counters: that needs CUDA 12.6 or "
-			       "later; set MOESCOPE_CUPTI to such a libcupti.so");
+		return too_old(err);
+	return counter_error(err, counter_api.cuptiProfilerInitialize(&initialize),
+			     "counters cannot be set up");
+}
+
+int counter_api_open_exact(struct err *err)
+{
+	int r = counter_api_open(err);
+
+	if (r == 0 && (dynlib_symbols(cupti, device_symbols, COUNT(device_symbols)) ||
+		       dynlib_symbols(cupti, exact_symbols, COUNT(exact_symbols))))
+		r = too_old(err);
+	return r;
+}
+
+int counter_api_begin_exact(struct err *err)
+{
+	CUpti_Profiler_Initialize_Params initialize = CUPTI_PARAMS(Profiler_Initialize);
+
 	return counter_error(err, counter_api.cuptiProfilerInitialize(&initialize),
 			     "counters cannot be set up");
 }

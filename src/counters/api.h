@@ -6,9 +6,11 @@
 #define COUNTERS_API_H
 
 #include <cuda.h>
+#include <cupti.h>
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
 #include <cupti_target.h>
 
 #include "base/err.h"
@@ -41,6 +43,21 @@
 	FUNCTION(cuptiPmSamplingGetCounterDataInfo)                                                \
 	FUNCTION(cuptiPmSamplingCounterDataGetSampleInfo)
 
+/* Of single kernels, inside the program that launches them. */
+#define COUNTER_EXACT_FUNCTIONS(FUNCTION)                                                          \
+	FUNCTION(cuptiSubscribe)                                                                   \
+	FUNCTION(cuptiEnableCallback)                                                              \
+	FUNCTION(cuptiGetDeviceId)                                                                 \
+	FUNCTION(cuptiRangeProfilerEnable)                                                         \
+	FUNCTION(cuptiRangeProfilerDisable)                                                        \
+	FUNCTION(cuptiRangeProfilerSetConfig)                                                      \
+	FUNCTION(cuptiRangeProfilerStart)                                                          \
+	FUNCTION(cuptiRangeProfilerStop)                                                           \
+	FUNCTION(cuptiRangeProfilerDecodeData)                                                     \
+	FUNCTION(cuptiRangeProfilerGetCounterDataSize)                                             \
+	FUNCTION(cuptiRangeProfilerCounterDataImageInitialize)                                     \
+	FUNCTION(cuptiRangeProfilerGetCounterDataInfo)
+
 #define COUNTER_DRIVER_FUNCTIONS(FUNCTION)                                                         \
 	FUNCTION(cuInit)                                                                           \
 	FUNCTION(cuDeviceGetCount)                                                                 \
@@ -51,6 +68,7 @@ struct counter_api {
 #define FUNCTION(name) __typeof__(name) *name;
 	COUNTER_HOST_FUNCTIONS(FUNCTION)
 	COUNTER_DEVICE_FUNCTIONS(FUNCTION)
+	COUNTER_EXACT_FUNCTIONS(FUNCTION)
 	COUNTER_DRIVER_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
@@ -60,6 +78,12 @@ extern struct counter_api counter_api;
 int counter_api_open(struct err *err);
 /* The same, and the driver is initialised. */
 int counter_api_open_devices(struct err *err);
+
+/* Of the first, and what counts single kernels. Nothing is called yet: a library that the driver loads is inside of
+ * cuInit. */
+int counter_api_open_exact(struct err *err);
+/* In the first callback of a launch. */
+int counter_api_begin_exact(struct err *err);
 
 /* -errno with a sentence: what was tried, CUPTI's words, and a remedy where there is one. */
 int counter_error(struct err *err, CUptiResult result, const char *what);

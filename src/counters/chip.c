@@ -74,6 +74,11 @@ void chip_close(struct chip *chip)
 	free(chip);
 }
 
+const char *chip_name(const struct chip *chip)
+{
+	return chip->name;
+}
+
 /* Without what follows the first dot behind a prefix such as TPC.TriageCompute. */
 static size_t base_length(const char *metric)
 {

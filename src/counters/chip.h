@@ -24,6 +24,7 @@ struct chip;
 int chip_open(struct chip **ret_chip, const char *name, enum chip_use use, const uint8_t *available,
 	      struct err *err);
 void chip_close(struct chip *chip);
+const char *chip_name(const struct chip *chip);
 
 /* A whole name, as in dram__bytes_read.sum. */
 bool chip_has(const struct chip *chip, const char *metric);

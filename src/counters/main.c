@@ -4,8 +4,9 @@
  * doctor`. A program of its own: it loads the driver and CUPTI, and whatever happens in them happens to neither
  * moescope nor the program that is looked at.
  *
- *   chip NAME                 what a chip can count over time, and the passes of each exact set
+ *   chip NAME                 what a chip can count over time, and how many passes each exact set takes
  *   devices                   the same for the GPUs of this machine
+ *   plan WORDS [NAME]         what is counted of each kernel (exact_plan.h) on the first GPU, or on that chip
  *   sample RUN NS KEEP_NS     samples of all GPUs every NS nanoseconds into a shard of RUN, until the standard input
  *                             ends; with KEEP_NS only those of that last time, at each line that comes in, each mark
  *                             that is set in RUN and each slow step
@@ -24,12 +25,12 @@
 
 #include "base/clock.h"
 #include "counters/api.h"
+#include "counters/exact_plan.h"
 #include "counters/recorder.h"
 #include "counters/step_watch.h"
 #include "device/driver/gpu_devices.h"
 #include "trace/rundir.h"
 
-#define METRICS_MOST 128
 #define DRAIN_MS 50 /* from look to look at what the devices have counted */
 #define STEPS_MS 10 /* and at the steps of the program */
 #define MS INT64_C(1000000)
@@ -52,18 +53,16 @@ static int print_sets(const char *chip_name, struct err *err)
 		r = chip_open(&chip, chip_name, CHIP_EXACT, NULL, err);
 	for (size_t s = 0; r == 0 && exact_set_name(s); s++) {
 		const char *const *metrics = exact_set(exact_set_name(s), &n);
-		const char *there[METRICS_MOST];
-		struct chip_plan plan;
-		size_t known = 0;
+		int group[EXACT_METRICS_MOST], groups;
+		size_t counted = 0;
 
-		for (size_t i = 0; i < n; i++)
-			if (chip_has(chip, metrics[i]))
-				there[known++] = metrics[i];
-		r = chip_plan_make(chip, there, known, &plan, err);
-		if (r == 0)
-			printf("set %s metrics %zu of %zu passes %zu\n", exact_set_name(s), known,
-			       n, plan.passes);
-		chip_plan_release(&plan);
+		r = groups = exact_groups(chip, metrics, n, group, err);
+		for (size_t i = 0; r > 0 && i < n; i++)
+			counted += group[i] != EXACT_NO_GROUP;
+		if (r >= 0)
+			printf("set %s metrics %zu of %zu passes %d\n", exact_set_name(s), counted,
+			       n, groups);
+		r = r < 0 ? r : 0;
 	}
 	chip_close(chip);
 	return r;
@@ -87,6 +86,21 @@ static int print_devices(struct err *err)
 		}
 	}
 	return r;
+}
+
+static int plan(const char *words, const char *chip_name, struct err *err)
+{
+	CUpti_Device_GetChipName_Params params = CUPTI_PARAMS(Device_GetChipName, .deviceIndex = 0);
+	int r = exact_plan_check(words, err);
+
+	if (r == 0)
+		r = chip_name ? counter_api_open(err) : counter_api_open_devices(err);
+	if (r == 0 && !chip_name) {
+		r = counter_error(err, counter_api.cuptiDeviceGetChipName(&params),
+				  "the GPU does not say which chip it has");
+		chip_name = params.pChipName;
+	}
+	return r < 0 ? r : exact_plan_print(chip_name, words, err);
 }
 
 /* The devices that are sampled. */
@@ -271,11 +285,13 @@ int main(int argc, char **argv)
 		r = r < 0 ? r : print_sets(argv[2], &err);
 	} else if (argc == 2 && !strcmp(argv[1], "devices")) {
 		r = print_devices(&err);
+	} else if ((argc == 3 || argc == 4) && !strcmp(argv[1], "plan")) {
+		r = plan(argv[2], argv[3], &err);
 	} else if (argc == 5 && !strcmp(argv[1], "sample")) {
 		r = sample(argv[2], strtoll(argv[3], NULL, 10), strtoll(argv[4], NULL, 10), &err);
 	} else {
 		fprintf(stderr,
-			"usage: moescope-counters chip NAME | devices | sample RUN NS KEEP_NS\n");
+			"usage: moescope-counters chip NAME | devices | plan WORDS [NAME] | sample RUN NS KEEP_NS\n");
 		return 2;
 	}
 	if (r < 0)

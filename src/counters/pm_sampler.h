@@ -30,10 +30,9 @@ typedef void pm_sample_fn(void *context, const struct pm_sample *sample);
 int pm_sampler_drain(struct pm_sampler *sampler, pm_sample_fn *fn, void *context, bool *ret_lost,
 		     struct err *err);
 
-/* The device's clock is not the host's, and there is no call for both without a context. A sample cannot have
- * begun before sampling was asked for, nor be read before it ended: what is to be added to the device's times
- * to have CLOCK_MONOTONIC is between these bounds. The second gets closer with every drain: it is what to add, and
- * *ret_error_ns is how far the first is from it. */
+/* The device's clock is not the host's, and there is no call for both without a context. No sample has ended
+ * before sampling was asked for, and none is read before it ended: what is to be added to the device's times to have
+ * CLOCK_MONOTONIC is between these bounds. Their middle is told, and *ret_error_ns is how far it can be off. */
 int64_t pm_sampler_offset(const struct pm_sampler *sampler, int64_t *ret_error_ns);
 
 #endif

@@ -13,6 +13,8 @@ struct timed_counter {
 	const char *metric; /* of the chip */
 	double scale;	    /* from its unit to ours; 0: 1 */
 	bool sum;	    /* of a sample: ours is per second */
+	bool rate;	    /* of what the SMs asked for: of nothing while they do nothing */
+	const char *chip;   /* the one on which it was compared with Nsight Compute; NULL: any */
 };
 #define TIMED_COUNTERS_MOST 24
 
@@ -20,6 +22,20 @@ struct timed_counter {
  * *ret_n of at most TIMED_COUNTERS_MOST. 0, or -errno with a sentence when nothing is left. */
 int timed_counters_choose(const struct chip *chip, struct timed_counter *counters, size_t *ret_n,
 			  struct err *err);
+
+/* Whether they can be counted in one pass. */
+bool counters_fit(const struct chip *chip, const char **metrics, size_t n);
+
+/* In every set: how long a kernel took. */
+#define EXACT_TIME "gpu__time_duration.sum"
+
+/* Puts the metrics into groups that one pass can count, in their order: group[i] of metric i; EXACT_NO_GROUP: it needs
+ * several passes alone, so that kernels would have to run again, or the chip lacks it. The number of groups, or
+ * -errno with a sentence. */
+#define EXACT_NO_GROUP (-1)
+#define EXACT_METRICS_MOST 128
+int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, int *group,
+		 struct err *err);
 
 /* The metrics of an exact set (basic, memory, compute, tensor, stalls, full); NULL: no such set.
  * The chip may lack some of them. */

@@ -229,9 +229,36 @@ def a_dead_reader_harms_nobody():
 @test
 def wrong_words():
     needs_build()
-    one_sentence(moescope("run", "--counters", "speed", "--", "true"), 2, "timeline")
     one_sentence(moescope("run", "--counters", "timeline", "--counters-interval", "1ns", "--", "true"), 2, "10us")
     one_sentence(moescope("run", "--counters-interval", "1ms", "--", "true"), 2, "--counters")
+
+
+@test
+def known_kernels():
+    """Nsight Compute on an H200, of tests/gpu/known_kernels.py: what bounds them, and figures that arithmetic knows."""
+    path = pathlib.Path(__file__).parent.parent / "data/ncu-h200/known-kernels.csv"
+    found = {row["short_name"]: row for row in rows("counters", str(path), "--by-kernel")}
+    bound = {name: row["bound_by"] for name, row in found.items()}
+    for name, word in (("at::reduce_kernel", "memory"), ("at::CUDAFunctorOnSelf_add", "memory"),
+                       ("at::vectorized_gather_kernel", "memory"), ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", "tensor"),
+                       ("nvjet_sm90_qqtst_128x128_128x6_2x1_v_bz_coopA_algo2_TNT", "tensor"), ("softmax_warp_forward", "")):
+        equal(bound[name], word, name)
+    check(abs(float(found["at::reduce_kernel"]["dram_read_bytes"]) / 2**28 - 1) < 0.01, "the sum of 2^26 floats")
+    fp8 = found["nvjet_sm90_qqtst_128x128_128x6_2x1_v_bz_coopA_algo2_TNT"]
+    equal(float(fp8["tensor_ops"]), 2.0 * 4096**3)
+    check(abs(float(fp8["tensor_ops_per_s"]) - 2 * 4096**3 / 102016e-9) < 1e9, fp8)
+
+
+def groups_of(words, chip, cupti):
+    """How many passes these metrics take; each of a group fits into one."""
+    r = subprocess.run([PROGRAM, "plan", words, chip], env=environment(MOESCOPE_CUPTI=cupti), capture_output=True, text=True,
+                       check=False, timeout=600)
+    groups = [line.removeprefix("group ") for line in r.stdout.splitlines() if line.startswith("group ")]
+    equal(r.returncode, 0, r.stdout)
+    for group in groups if words == "full" else ():
+        if groups_of(group, chip, cupti) != 1:
+            raise AssertionError(f"{chip}: {group}")
+    return len(groups)
 
 
 @test
@@ -242,7 +269,7 @@ def real_chips():
                    .glob("cuda-*/nvidia/cu13/lib/libcupti.so.1[0-9]"))
     if not found:
         raise Skip("no libcupti in the cache: tools/cuda_headers.sh --fetch")
-    for chip, least in (("GH100", 16), ("GB100", 15), ("GA100", 8), ("AD102", 8), ("GB202", 8)):
+    for chip, least in (("GH100", 16), ("GB100", 14), ("GA100", 8), ("AD102", 8), ("GB202", 8)):
         r = subprocess.run([PROGRAM, "chip", chip], env=environment(MOESCOPE_CUPTI=found[-1]),
                            capture_output=True, text=True, check=False, timeout=600)
         equal(r.returncode, 0, r.stdout + r.stderr)
@@ -252,6 +279,9 @@ def real_chips():
         passes = {line[1]: int(line[-1]) for line in lines if line[0] == "set"}
         equal(passes["basic"], 1, chip)
         check(passes["full"] >= max(passes[s] for s in ("memory", "compute", "tensor", "stalls")), passes)
+        check(len(timed) == len([line for line in lines if line[0] == "over"]), "a name twice")
+        equal("l2_hit_pct" in timed, chip == "GH100", "compared with Nsight Compute on that chip alone")
+        check(groups_of("basic", chip, found[-1]) == 1 < groups_of("full", chip, found[-1]), chip)
     r = subprocess.run([PROGRAM, "chip", "XX100"], env=environment(MOESCOPE_CUPTI=found[-1]),
                        capture_output=True, text=True, check=False, timeout=600)
     equal((r.returncode, r.stdout.count("\n")), (1, 1), r.stdout)

@@ -4,14 +4,21 @@
  * time, of which one does not fit into the pass. Its clock is five seconds ahead of the host's; the SMs are active in
  * every second tenth of a second of it.
  *
+ * It counts kernels, too, for libmoescope-exact.so: a program takes it for its driver by fake_begin, and launches by
+ * fake_call. The dram counter of launch number n, from 1, is 1000 n; the others have no value.
+ *
  * MOESCOPE_FAKE_COUNTERS: "denied" (no permission), "held" (by another profiler), "full" (every tenth drain loses).
  */
 #include <cuda.h>
+#include <cupti.h>
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
 #include <cupti_target.h>
+#include <dlfcn.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -42,6 +49,161 @@ static int is(const char *what)
 
 	return given && !strcmp(given, what);
 }
+
+/* ---- a program's driver */
+
+static struct {
+	CUpti_CallbackFunc called;
+	void *user;
+	struct data *data;
+	uint64_t launches;     /* that ran */
+	CUcontext contexts[8]; /* of objects */
+	unsigned int objects;
+	CUcontext counted; /* NULL: none is */
+} exact;
+
+EXPORTED void fake_begin(void);
+EXPORTED void fake_call(int id, const char *name, size_t context, int failed, int hidden);
+
+/* What the driver does at the first call. */
+void fake_begin(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+	void *symbol = library ? dlsym(library, "InitializeInjection") : NULL;
+	int (*initialize)(void);
+
+	if (!symbol)
+		return;
+	memcpy(&initialize, &symbol, sizeof(initialize));
+	initialize();
+}
+
+static void kernel_runs(CUcontext context)
+{
+	exact.launches++;
+	if (exact.counted == context && exact.data->n < exact.data->capacity)
+		exact.data->times[exact.data->n++] = exact.launches;
+}
+
+/* A call of the driver: a launch if it has a name. failed: it does nothing. hidden: the driver has a kernel of its own
+ * for it. */
+void fake_call(int id, const char *name, size_t context, int failed, int hidden)
+{
+	CUlaunchConfig config = { .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32 };
+	cuLaunchKernel_params plain = {
+		.gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32
+	};
+	cuLaunchKernelEx_params extended = { .config = &config };
+	CUresult result = failed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	CUpti_CallbackData data = {
+		.callbackSite = CUPTI_API_ENTER,
+		.symbolName = name,
+		.context = (CUcontext)context,
+		.contextUid = (uint32_t)context,
+		.functionReturnValue = &result,
+		.functionParams = id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx ? (void *)&extended
+										 : (void *)&plain,
+	};
+
+	if (exact.called)
+		exact.called(exact.user, CUPTI_CB_DOMAIN_DRIVER_API, (CUpti_CallbackId)id, &data);
+	if (name && !failed)
+		kernel_runs(data.context);
+	if (hidden)
+		kernel_runs(data.context);
+	data.callbackSite = CUPTI_API_EXIT;
+	if (exact.called)
+		exact.called(exact.user, CUPTI_CB_DOMAIN_DRIVER_API, (CUpti_CallbackId)id, &data);
+}
+
+EXPORTED CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc called,
+				    void *user)
+{
+	exact.called = called;
+	exact.user = user;
+	*subscriber = (void *)&exact;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle subscriber,
+					 CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	(void)on, (void)subscriber, (void)domain, (void)id;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *number)
+{
+	*number = (uint32_t)(size_t)context - 1;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *params)
+{
+	exact.contexts[exact.objects] = params->ctx;
+	params->pRangeProfilerObject = (void *)&exact.contexts[exact.objects++];
+	return is("held") ? CUPTI_ERROR_INVALID_OPERATION : CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params *params)
+{
+	(void)params;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterDataSize_Params *params)
+{
+	params->counterDataSize = sizeof(struct data) + params->maxNumOfRanges * sizeof(uint64_t);
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
+	CUpti_RangeProfiler_CounterDataImage_Initialize_Params *params)
+{
+	struct data *data = (void *)params->pCounterData;
+
+	data->n = 0;
+	data->capacity = (params->counterDataSize - sizeof(*data)) / sizeof(uint64_t);
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *params)
+{
+	exact.data = (void *)params->pCounterDataImage;
+	return params->passIndex == 0 && params->replayMode == CUPTI_UserReplay
+		       ? CUPTI_SUCCESS
+		       : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+EXPORTED CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
+{
+	exact.counted = *(CUcontext *)(void *)params->pRangeProfilerObject;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *params)
+{
+	exact.counted = NULL;
+	params->isAllPassSubmitted = 1;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params *params)
+{
+	params->numOfRangeDropped = 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiRangeProfilerGetCounterDataInfo(CUpti_RangeProfiler_GetCounterDataInfo_Params *params)
+{
+	params->numTotalRanges = ((const struct data *)(const void *)params->pCounterDataImage)->n;
+	return CUPTI_SUCCESS;
+}
+
+/* ---- counters */
 
 static uint64_t now_ns(void)
 {
@@ -164,7 +326,12 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 	const struct data *data = (const void *)params->pCounterDataImage;
 	uint64_t middle = data->times[params->rangeIndex] + device.interval_ns / 2;
 
-	for (size_t i = 0; i < params->numMetrics; i++)
+	for (size_t i = 0; !device.interval_ns && i < params->numMetrics; i++)
+		params->pMetricValues[i] = !strncmp(params->ppMetricNames[i], "dram", 4)
+						   ? 1000.0 *
+							     (double)data->times[params->rangeIndex]
+						   : NAN;
+	for (size_t i = 0; device.interval_ns && i < params->numMetrics; i++)
 		params->pMetricValues[i] = !strncmp(params->ppMetricNames[i], "sm__cycles", 10)
 						   ? middle / TENTH_NS % 2 ? 80 : 0
 					   : !strncmp(params->ppMetricNames[i], "dram", 4) ? 25

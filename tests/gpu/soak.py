@@ -40,11 +40,14 @@ MODES = {
     "shifts": {"MOESCOPE_SHIFTS": "100000", "MOESCOPE_TRUST": "1"},
     "stay": {"MOESCOPE_SHIFTS": "100000", "MOESCOPE_TRUST": "1", "MOESCOPE_STAY_ATTACHED": "1"},
     "off": {"MOESCOPE_BUDGET": "off"},
+    # Kernels are counted, by one process at a time: the others are told so and go on.
+    "counted": {"MOESCOPE_EXACT": "gpu__time_duration.sum,dram__bytes_read.sum,sm__cycles_active.avg.pct_of_peak_sustained_elapsed",
+                "MOESCOPE_LAUNCH_COUNT": "500"},
 }
 MATRIX = {
     "train": list(MODES), "exact": list(MODES),
-    "graphs": ["bare", "default", "shifts", "stay", "off"],
-    "generate": ["bare", "default", "shifts", "stay"],
+    "graphs": ["bare", "default", "shifts", "stay", "off", "counted"],
+    "generate": ["bare", "default", "shifts", "stay", "counted"],
     "profiler": ["bare", "default", "full", "schedule", "shifts", "stay"],
     "jax": ["bare", "default", "shifts"], "cupy": ["bare", "default", "shifts"],
 }
@@ -86,6 +89,8 @@ def parse(words):
     parser.add_argument("--watch-frees", metavar="FILE",
                         help="each use of memory that CUPTI has freed is written there, and counts "
                         "as a fault; the program goes on (wants vm.max_map_count of millions)")
+    parser.add_argument("--sampled", action="store_true",
+                        help="counters of the GPU are sampled every millisecond meanwhile")
     parser.add_argument("--json", metavar="FILE")
     return parser.parse_args(words)
 
@@ -239,8 +244,9 @@ class Soak:
         changes = MODES[trial.mode]
         if changes is None:
             return {}
-        return {"CUDA_INJECTION64_PATH": self.library, "NVTX_INJECTION64_PATH": self.library,
-                "MOESCOPE_RUN": trial.run, **changes}
+        counted = self.library.replace("libmoescope.so", "libmoescope-exact.so")
+        return {"CUDA_INJECTION64_PATH": counted if "MOESCOPE_EXACT" in changes else self.library,
+                "NVTX_INJECTION64_PATH": self.library, "MOESCOPE_RUN": trial.run, **changes}
 
     def start(self, program, mode):
         self.started += 1
@@ -419,6 +425,18 @@ def present(wanted):
     return [cell for cell in wanted if cell[0] in found]
 
 
+def sample(options, folder):
+    """What `run --counters timeline` starts beside a program."""
+    run = os.path.join(folder, "counters.mscope")
+    os.mkdir(run)
+    counters = subprocess.Popen([os.path.join(options.build, "moescope-counters"), "sample", run, "1000000", "0"],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    said = counters.stdout.readline().strip()
+    if said != "ready":
+        sys.exit(f"soak.py: {said}")
+    return counters
+
+
 def main():
     options = parse(sys.argv[1:])
     if not os.path.exists("/dev/nvidia0"):
@@ -440,13 +458,18 @@ def main():
     programs.warm({program for program, _ in wanted})
     with tempfile.TemporaryDirectory(prefix="moescope-soak-") as folder:
         soak = Soak(options, folder)
+        sampling = sample(options, folder) if options.sampled else None
         try:
             soak.soak(wanted)
         except KeyboardInterrupt:
             print("interrupted", flush=True)
         finally:
             soak.stop()
+        said = sampling.communicate()[0].strip() if sampling else ""
     lines, status = verdict(soak.results)
+    if said:
+        lines.append(f"counters: {said}")
+        status = 1
     if options.watch_frees:
         uses = uses_after_free(options.watch_frees)
         lines.append(f"uses of memory that CUPTI has freed: {uses}")

@@ -15,12 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text/format.h"
 #include "cmd/recording/installed.h"
 
 #define READY_MS 10000 /* for the driver to start, at most */
 #define END_MS 10000   /* for the last samples */
+#define LINE_MOST 8192 /* a group of metrics is one line */
 #define INTERVAL_LEAST_NS 10000
 #define INTERVAL_MOST_NS INT64_C(1000000000)
 
@@ -172,9 +174,11 @@ int counters_stop(struct counters *counters, struct err *err)
 	return r;
 }
 
-int counters_describe(counters_line *tell, void *context, struct err *err)
+/* Runs moescope-counters and hears its lines. */
+static int ask(char *const *words, counters_line *tell, void *context, struct err *err)
 {
-	char *argv[] = { installed_program("moescope-counters"), "devices", NULL }, line[900];
+	char *argv[] = { installed_program("moescope-counters"), words[0], words[1], NULL };
+	char line[LINE_MOST];
 	struct counters counters = { .input = -1, .output = -1 };
 	int r = argv[0] ? spawn(&counters, argv, environ) : -ENOENT;
 
@@ -198,6 +202,48 @@ int counters_describe(counters_line *tell, void *context, struct err *err)
 	return r;
 }
 
+int counters_describe(counters_line *tell, void *context, struct err *err)
+{
+	return ask((char *[]){ "devices", NULL }, tell, context, err);
+}
+
+struct planned {
+	struct buf groups;
+	counters_line *tell;
+	void *context;
+};
+
+static void take_plan(void *context, const char *line)
+{
+	struct planned *planned = context;
+
+	if (strncmp(line, "group ", 6) != 0)
+		planned->tell(planned->context, line);
+	else
+		buf_printf(&planned->groups, "%s%s", planned->groups.size ? ";" : "", line + 6);
+}
+
+int counters_plan(const char *words, char **ret_groups, counters_line *tell, void *context,
+		  struct err *err)
+{
+	struct planned planned = { .tell = tell, .context = context };
+	int r = ask((char *[]){ "plan", (char *)words }, take_plan, &planned, err);
+
+	if (r == 0 && (planned.groups.failed || !planned.groups.size))
+		r = err_set(err, -EIO,
+			    "moescope-counters ended, or did not begin within ten seconds");
+	*ret_groups = r == 0 ? strndup(planned.groups.data, planned.groups.size) : NULL;
+	if (r == 0 && !*ret_groups)
+		r = err_sys(err, -ENOMEM, "counters");
+	buf_release(&planned.groups);
+	return r;
+}
+
+bool counters_over_time(const char *what)
+{
+	return !strcmp(what, "timeline") || !strcmp(what, "recorder");
+}
+
 int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
 		   int64_t *ret_keep_ns, struct err *err)
 {
@@ -207,12 +253,10 @@ int counters_parse(const char *what, const char *interval, int64_t *ret_interval
 	*ret_keep_ns = 0;
 	if (!strcmp(what, "recorder"))
 		*ret_keep_ns = COUNTERS_KEEP_NS;
-	else if (strcmp(what, "timeline") != 0)
+	if (interval && !counters_over_time(what))
 		return err_set(
 			err, -EINVAL,
-			"'--counters' takes timeline (all samples) or recorder (the last ten "
-			"seconds before a slow step or a mark), not '%s'.",
-			what);
+			"'--counters-interval' is for '--counters timeline' and 'recorder'.");
 	if (interval && (!moment_parse(interval, &moment) || moment.ns < INTERVAL_LEAST_NS ||
 			 moment.ns > INTERVAL_MOST_NS))
 		return err_set(err, -EINVAL,

@@ -5,6 +5,7 @@
 #ifndef CMD_COUNTERS_H
 #define CMD_COUNTERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -32,6 +33,13 @@ int counters_stop(struct counters *counters, struct err *err);
 typedef void counters_line(void *context, const char *line);
 int counters_describe(counters_line *tell, void *context, struct err *err);
 
+/* What is counted of each kernel: "A,B;C,D", groups of metrics that one pass counts. `tell` hears what is left out, and
+ * why. words: sets and metrics with commas. Caller frees. 0, or -errno with a sentence. */
+int counters_plan(const char *words, char **ret_groups, counters_line *tell, void *context,
+		  struct err *err);
+
+/* Whether they are read over time, from outside of the program; else of its kernels. */
+bool counters_over_time(const char *what);
 /* "timeline" or "recorder", and "1ms". 0, or -EINVAL with a sentence. */
 int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
 		   int64_t *ret_keep_ns, struct err *err);

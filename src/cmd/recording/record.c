@@ -176,23 +176,27 @@ static int set_number(const char *name, uint64_t value)
 
 /* The driver and NVTX load the library named here at the first CUDA or NVTX call, so a program
  * that makes none is not touched. A variable that another tool has set is left to it. */
-static int set_injection(void)
+static int set_injection(const char *name, const char *file)
 {
-	static const char *const names[] = { "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
-	char *library = installed_library("libmoescope.so");
+	char *library = installed_library(file);
+	const char *given = getenv(name);
 	int r = 0;
 
-	for (size_t i = 0; library && r == 0 && i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *given = getenv(names[i]);
-
-		if (given && *given && strcmp(given, library) != 0)
-			say("%s is set to '%s' by another tool; unset it to record GPU work.",
-			    names[i], given);
-		else
-			r = setenv(names[i], library, 1);
-	}
+	if (library && given && *given && strcmp(given, library) != 0)
+		say("%s is set to '%s' by another tool; unset it to record GPU work.", name, given);
+	else if (library)
+		r = setenv(name, library, 1);
 	free(library);
 	return r;
+}
+
+static int set_counters(const struct record_plan *plan, bool on)
+{
+	on = on && plan->exact;
+	if (set_or_unset("MOESCOPE_EXACT", on ? plan->exact : NULL) < 0 ||
+	    set_number("MOESCOPE_LAUNCH_SKIP", on ? plan->launch_skip : 0) < 0)
+		return -1;
+	return set_number("MOESCOPE_LAUNCH_COUNT", on ? plan->launch_count : 0);
 }
 
 static int set_budget(const struct record_plan *plan, bool on)
@@ -267,7 +271,10 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||
 	    set_preload(plan, on) < 0 || set_auto(on && plan->finds_steps) < 0 ||
-	    (on && set_injection() < 0))
+	    set_counters(plan, on) < 0 ||
+	    (on && (set_injection("CUDA_INJECTION64_PATH",
+				  plan->exact ? "libmoescope-exact.so" : "libmoescope.so") < 0 ||
+		    set_injection("NVTX_INJECTION64_PATH", "libmoescope.so") < 0)))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;
 }

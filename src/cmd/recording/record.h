@@ -28,7 +28,9 @@ struct record_plan {
 	bool finds_steps;	 /* of programs of PyTorch */
 	unsigned int preload;	 /* libraries of ours for the program; see preload.h */
 	uint64_t heap_bytes;	 /* from sample to sample of allocations */
-	uint64_t calls_ns;	 /* OS calls that are shorter are counted only */
+	const char *exact;	 /* what is counted of each kernel; NULL: they are timed */
+	uint64_t launch_skip, launch_count; /* launches that are not counted first, and then are */
+	uint64_t calls_ns;		    /* OS calls that are shorter are counted only */
 };
 
 struct recording {

@@ -61,6 +61,9 @@ static void start_thread(void)
 void gpu_start(void)
 {
 	uint32_t level = GATE_SESSION(gate_load());
+	/* By src/exact, which then has CUPTI. Beside NVML's readings in the same process PyTorch has been seen to
+	 * wait for ever. */
+	bool counted = getenv("MOESCOPE_EXACT") != NULL;
 	char words[256];
 
 	pthread_mutex_lock(&lock);
@@ -70,10 +73,13 @@ void gpu_start(void)
 		moescope_info("GPU", "GPU collection off: CUDA does not work after a fork; let "
 				     "the child exec or spawn a new program");
 	} else if (!running && level) {
-		have_nvml = nvml_open(words, sizeof(words)) == 0;
-		if (!have_nvml)
+		have_nvml = !counted && nvml_open(words, sizeof(words)) == 0;
+		if (!have_nvml && !counted)
 			moescope_info("NVML", words);
-		if (level >= MOESCOPE_TRACE)
+		if (counted)
+			snprintf(words, sizeof(words),
+				 "kernels are counted, not timed ('run --counters')");
+		else if (level >= MOESCOPE_TRACE)
 			have_cupti = gears_start(level >= MOESCOPE_FULL, words, sizeof(words)) == 0;
 		if (have_cupti || have_nvml) {
 			gpu_watch_exit();

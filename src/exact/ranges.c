@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The range profiler; see ranges.h. What belongs to a context is made when its first kernel is to be counted: by then
+ * the driver is initialised, which it is not when the library is loaded.
+ */
+#include "exact/ranges.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "counters/api.h"
+#include "counters/chip.h"
+#include "counters/sets.h"
+
+#define CONTEXTS_MOST 16
+
+static struct group {
+	const char *metrics[EXACT_METRICS_MOST];
+	size_t n;
+	struct chip_plan plan; /* once the chip is known */
+} groups[RANGES_GROUPS_MOST];
+static size_t n_groups;
+static struct chip *chip;
+
+static struct ranged {
+	CUcontext context; /* NULL: ended */
+	CUpti_RangeProfiler_Object *object;
+	uint8_t *data[RANGES_GROUPS_MOST]; /* made at first use */
+	size_t size[RANGES_GROUPS_MOST];
+} contexts[CONTEXTS_MOST];
+static size_t n_contexts;
+
+static struct ranged *now; /* that is being counted, or was last */
+static size_t now_group;
+
+int ranges_plan(const char *text, struct err *err)
+{
+	static char *copy; /* stays: the names are in it */
+	char *rest = NULL;
+
+	copy = strdup(text);
+	if (!copy)
+		return err_sys(err, -ENOMEM, "counters");
+	for (char *one = strtok_r(copy, ";", &rest); one; one = strtok_r(NULL, ";", &rest)) {
+		struct group *group = &groups[n_groups];
+		char *inner = NULL;
+
+		if (n_groups == RANGES_GROUPS_MOST)
+			return err_set(err, -E2BIG, "too many groups of metrics");
+		for (char *metric = strtok_r(one, ",", &inner);
+		     metric && group->n < EXACT_METRICS_MOST; metric = strtok_r(NULL, ",", &inner))
+			group->metrics[group->n++] = metric;
+		n_groups += group->n > 0;
+	}
+	return n_groups ? 0 : err_set(err, -EINVAL, "no metrics are named");
+}
+
+size_t ranges_groups(void)
+{
+	return n_groups;
+}
+
+const char **ranges_metrics(size_t group, size_t *ret_n)
+{
+	*ret_n = groups[group].n;
+	return groups[group].metrics;
+}
+
+/* The chip of the first context is that of all: what another lacks cannot be counted there. */
+static int plan_for(CUcontext context, struct err *err)
+{
+	CUpti_Device_GetChipName_Params params = CUPTI_PARAMS(Device_GetChipName);
+	uint32_t device = 0;
+	int r = counter_error(err, counter_api.cuptiGetDeviceId(context, &device),
+			      "the GPU of a context is not known");
+
+	params.deviceIndex = device;
+	if (r == 0)
+		r = counter_error(err, counter_api.cuptiDeviceGetChipName(&params),
+				  "the GPU does not say which chip it has");
+	if (r == 0 && chip)
+		return strcmp(chip_name(chip), params.pChipName)
+			       ? err_set(err, -EBUSY, "another chip")
+			       : 0;
+	if (r == 0)
+		r = chip_open(&chip, params.pChipName, CHIP_EXACT, NULL, err);
+	for (size_t g = 0; r == 0 && g < n_groups; g++)
+		r = chip_plan_make(chip, groups[g].metrics, groups[g].n, &groups[g].plan, err);
+	return r;
+}
+
+static int enable(CUcontext context, struct ranged **ret_ranged, struct err *err)
+{
+	CUpti_RangeProfiler_Enable_Params params = CUPTI_PARAMS(RangeProfiler_Enable,
+								.ctx = context);
+	int r;
+
+	*ret_ranged = NULL;
+	for (size_t i = 0; i < n_contexts; i++)
+		if (contexts[i].context == context) {
+			*ret_ranged = &contexts[i];
+			return 0;
+		}
+	if (n_contexts == CONTEXTS_MOST)
+		return err_set(err, -EBUSY, "too many contexts");
+	r = plan_for(context, err);
+	if (r == 0)
+		r = counter_error(err, counter_api.cuptiRangeProfilerEnable(&params),
+				  "the counters of the GPU cannot be taken");
+	if (r < 0)
+		return r;
+	contexts[n_contexts] = (struct ranged){ .context = context,
+						.object = params.pRangeProfilerObject };
+	*ret_ranged = &contexts[n_contexts++];
+	return 0;
+}
+
+static int empty_data(const struct ranged *ranged, size_t group, struct err *err)
+{
+	CUpti_RangeProfiler_CounterDataImage_Initialize_Params params = CUPTI_PARAMS(
+		RangeProfiler_CounterDataImage_Initialize, .pRangeProfilerObject = ranged->object,
+		.counterDataSize = ranged->size[group], .pCounterData = ranged->data[group]);
+
+	return counter_error(err, counter_api.cuptiRangeProfilerCounterDataImageInitialize(&params),
+			     "counters cannot be read");
+}
+
+static int make_data(struct ranged *ranged, size_t group, struct err *err)
+{
+	CUpti_RangeProfiler_GetCounterDataSize_Params params = CUPTI_PARAMS(
+		RangeProfiler_GetCounterDataSize, .pRangeProfilerObject = ranged->object,
+		.pMetricNames = groups[group].metrics, .numMetrics = groups[group].n,
+		.maxNumOfRanges = RANGES_MOST, .maxNumRangeTreeNodes = RANGES_MOST);
+	int r;
+
+	if (ranged->data[group])
+		return 0;
+	r = counter_error(err, counter_api.cuptiRangeProfilerGetCounterDataSize(&params),
+			  "counters cannot be read");
+	if (r < 0)
+		return r;
+	ranged->size[group] = params.counterDataSize;
+	ranged->data[group] = malloc(params.counterDataSize);
+	return ranged->data[group] ? 0 : err_sys(err, -ENOMEM, "counters");
+}
+
+int ranges_start(CUcontext context, size_t group, struct err *err)
+{
+	struct ranged *ranged;
+	int r = enable(context, &ranged, err);
+
+	if (r == 0)
+		r = make_data(ranged, group, err);
+	if (r == 0)
+		r = empty_data(ranged, group, err);
+	if (r == 0) {
+		CUpti_RangeProfiler_SetConfig_Params config = CUPTI_PARAMS(
+			RangeProfiler_SetConfig, .pRangeProfilerObject = ranged->object,
+			.configSize = groups[group].plan.image_size,
+			.pConfig = groups[group].plan.image,
+			.counterDataImageSize = ranged->size[group],
+			.pCounterDataImage = ranged->data[group], .range = CUPTI_AutoRange,
+			/* There is one pass: nothing is ever replayed. */
+			.replayMode = CUPTI_UserReplay, .maxRangesPerPass = RANGES_MOST,
+			.numNestingLevels = 1, .minNestingLevel = 1, .passIndex = 0,
+			.targetNestingLevel = 0);
+
+		r = counter_error(err, counter_api.cuptiRangeProfilerSetConfig(&config),
+				  "the counters of the GPU cannot be set");
+	}
+	if (r == 0) {
+		CUpti_RangeProfiler_Start_Params start =
+			CUPTI_PARAMS(RangeProfiler_Start, .pRangeProfilerObject = ranged->object);
+
+		r = counter_error(err, counter_api.cuptiRangeProfilerStart(&start),
+				  "the counters of the GPU cannot be started");
+	}
+	if (r == 0) {
+		now = ranged;
+		now_group = group;
+	}
+	return r;
+}
+
+int ranges_stop(size_t *ret_n, struct err *err)
+{
+	CUpti_RangeProfiler_Stop_Params stop = CUPTI_PARAMS(RangeProfiler_Stop,
+							    .pRangeProfilerObject = now->object);
+	CUpti_RangeProfiler_DecodeData_Params decode =
+		CUPTI_PARAMS(RangeProfiler_DecodeData, .pRangeProfilerObject = now->object);
+	CUpti_RangeProfiler_GetCounterDataInfo_Params info = CUPTI_PARAMS(
+		RangeProfiler_GetCounterDataInfo, .pCounterDataImage = now->data[now_group],
+		.counterDataImageSize = now->size[now_group]);
+	CUptiResult result = counter_api.cuptiRangeProfilerStop(&stop);
+
+	if (result == CUPTI_SUCCESS)
+		result = counter_api.cuptiRangeProfilerDecodeData(&decode);
+	if (result == CUPTI_SUCCESS)
+		result = counter_api.cuptiRangeProfilerGetCounterDataInfo(&info);
+	*ret_n = result == CUPTI_SUCCESS ? info.numTotalRanges + decode.numOfRangeDropped : 0;
+	return counter_error(err, result, "the counters of the GPU cannot be read");
+}
+
+int ranges_values(size_t i, double *values, struct err *err)
+{
+	return chip_plan_values(&groups[now_group].plan, now->data[now_group], now->size[now_group],
+				i, values, err);
+}
+
+void ranges_forget(CUcontext context)
+{
+	for (size_t i = 0; i < n_contexts; i++)
+		if (contexts[i].context == context) {
+			CUpti_RangeProfiler_Disable_Params disable = CUPTI_PARAMS(
+				RangeProfiler_Disable, .pRangeProfilerObject = contexts[i].object);
+
+			counter_api.cuptiRangeProfilerDisable(&disable);
+			contexts[i].context = NULL;
+		}
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counters of single launches; see launch_metrics.h.
+ */
+#include "probe/gpu/launch_metrics.h"
+
+#include "probe/core/device_rows.h"
+#include "probe/core/probe.h"
+#include "probe/gpu/cupti/launches.h"
+
+void moescope_launch_metrics(const struct row_launch *launch, struct row_metric *rows, size_t n)
+{
+	uint32_t id;
+
+	_Static_assert(sizeof(*rows) % 8 == 0, "rows keep the ring aligned");
+	if (!atomic_load(&probe_session)) /* there is one while it is paused */
+		return;
+	id = launch_id(launch);
+	for (size_t i = 0; i < n; i++) {
+		rows[i].launch = id;
+		probe_push_device(RECORD_METRIC, &rows[i], sizeof(rows[i]));
+	}
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counters of single launches, for the library that counts them (src/exact), which is one of its own and knows of the
+ * probe only this. Exported, but no part of moescope.h: both come from one build.
+ */
+#ifndef PROBE_GPU_LAUNCH_METRICS_H
+#define PROBE_GPU_LAUNCH_METRICS_H
+
+#include <stddef.h>
+
+#include "moescope.h"
+#include "trace/records.h"
+
+/* Records rows of one launch; their field `launch` is set here. One caller at a time. Waits for the drain if the ring is
+ * full. */
+MOESCOPE_API void moescope_launch_metrics(const struct row_launch *launch, struct row_metric *rows,
+					  size_t n);
+
+#endif

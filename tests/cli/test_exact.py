@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of single kernels: programs whose driver is tests/fake/fake_counters.c, in which launch number n counts
+1000 n bytes."""
+
+import csv
+import io
+import os
+import sys
+
+from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, test
+
+BUILD = os.path.dirname(MOESCOPE)
+FAKE = os.path.join(BUILD, "tests", "libfake_counters.so")
+BYTES = "dram__read_throughput.sum"
+TWO_GROUPS = f"{BYTES},sm__cycles_active.sum,sm__warps_active.sum,pcie__read_bytes.sum"
+PROGRAM = """
+import ctypes, sys, threading
+driver = ctypes.CDLL({fake!r}, mode=ctypes.RTLD_GLOBAL)
+driver.fake_begin()
+PLAIN, EXTENDED, GRAPH, BEGIN_CAPTURE, END_CAPTURE = 307, 652, 514, 539, 497
+def launch(name, n=1, id=PLAIN, context=1, failed=0, hidden=0):
+    for _ in range(n):
+        driver.fake_call(id, name.encode(), ctypes.c_size_t(context), failed, hidden)
+def call(id, failed=0):
+    driver.fake_call(id, None, ctypes.c_size_t(1), failed, 0)
+{lines}
+print("out")
+sys.exit(3)
+"""
+
+
+def run(lines, *options, what=BYTES, trust="1", **changes):
+    """The run of such a program, which must end as it would have ended without."""
+    if not os.path.exists(os.path.join(BUILD, "libmoescope-exact.so")):
+        raise Skip("built without the CUDA headers")
+    env = environment(MOESCOPE_CUPTI=FAKE, MOESCOPE_CUDA=FAKE, MOESCOPE_TRUST=trust, **changes)
+    r = moescope("run", "-q", "-f", "--no-auto", "--counters", what, *options, "-o", "a.mscope", "--", sys.executable, "-c",
+                 PROGRAM.format(fake=FAKE, lines=lines), env=env)
+    equal((r.status, r.out), (3, "out\n"), r.err)
+    return r
+
+
+def rows(query):
+    r = moescope("sql", "a.mscope", "--csv", query)
+    equal(r.status, 0, r.err)
+    return [tuple(row) for row in csv.reader(io.StringIO(r.out))][1:]
+
+
+def counted():
+    """Kernels and the numbers of their launches, in their order."""
+    return [(kernel, int(float(value)) // 1000) for kernel, value in rows(
+        f"select kernel_name, value from metrics where name = '{BYTES}' order by profile")]
+
+
+def fact(key):
+    return dict(rows("select key, value from facts")).get(key)
+
+
+@test
+def every_launch_once():
+    """More launches than a window holds, by both calls; each has its own value."""
+    run("for i in range(100):\n    launch('a'); launch('b', id=EXTENDED)")
+    equal(counted(), [("ab"[i % 2], i + 1) for i in range(200)])
+    equal(fact("kernels counted"), "200 launches counted")
+    equal(rows("select distinct device, context, grid_x, block_x from metrics"), [("0", "1", "2", "32")])
+    table = moescope("counters", "a.mscope", "--csv").out
+    check("dram__read_throughput.sum" in table and ",100," in table, table)
+
+
+@test
+def some_launches():
+    run("launch('a', 10); launch('b', 10)", "--launch-skip", "5", "--launch-count", "7")
+    equal(counted(), [("a", n) for n in range(6, 11)] + [("b", n) for n in range(11, 13)])
+    run("for i in range(10):\n    launch('a'); launch('gemm')", "--kernel", "gemm", "--launch-skip", "2", "--launch-count", "3")
+    equal(counted(), [("gemm", n) for n in (6, 8, 10)])
+
+
+@test
+def groups_take_turns():
+    """Each kernel has every group as often as the others, whatever runs between."""
+    run("for i in range(10):\n    launch('a'); launch('b', 3)", what=TWO_GROUPS)
+    equal(len(counted()), 5 + 15)
+    equal([n for k, n in counted() if k == "a"], [1 + 8 * i for i in range(5)])
+
+
+@test
+def left_alone():
+    """Communication, graphs, what is captured, launches that fail, other contexts."""
+    run("launch('a'); launch('ncclDevKernel_AllReduce_Sum_bf16_RING_LL'); launch('b'); call(GRAPH); launch('c');"
+        "call(BEGIN_CAPTURE); launch('captured'); call(END_CAPTURE); launch('d', failed=1); launch('e')")
+    equal(counted(), [("a", 1), ("b", 3), ("c", 4), ("e", 6)])
+    equal(fact("kernels counted"), "4 launches counted; not counted: 1 of communication; not counted: 1 of graphs; "
+          "not counted: 1 into graphs")
+    run("call(BEGIN_CAPTURE, failed=1); launch('a', 2)")
+    equal(counted(), [("a", 1), ("a", 2)])
+    run("launch('a'); launch('b', context=2); launch('c')")
+    equal(counted(), [("a", 1), ("c", 3)])
+    equal(fact("kernels counted"), "2 launches counted; not counted: 1 on other GPUs meanwhile")
+
+
+@test
+def kernels_of_the_driver():
+    """Where there are more kernels than launches, nobody knows which is which."""
+    run("launch('a', hidden=1); launch('b')")
+    equal(counted(), [])
+    check("2 beside kernels of the driver" in fact("kernels counted"), fact("kernels counted"))
+
+
+@test
+def threads():
+    """Each launch of several threads has its own value."""
+    run("""
+def work(name):
+    launch(name, 200)
+all = [threading.Thread(target=work, args=(name,)) for name in 'abcd']
+[t.start() for t in all]; [t.join() for t in all]""", "--launch-count", "800")
+    equal(sorted(n for _, n in counted()), list(range(1, 801)))
+
+
+@test
+def a_forked_child():
+    """It ends at once and leaves the open window to its parent."""
+    run("""
+import os, time
+launch('a', 3)
+child = os.fork()
+if not child:
+    sys.exit(0)
+begin = time.monotonic()
+status = os.waitpid(child, 0)[1]
+assert status == 0 and time.monotonic() - begin < 30, status
+launch('b', 3)""")
+    equal(counted(), [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("b", 5), ("b", 6)])
+    equal(fact("kernels counted"), "6 launches counted")
+
+
+@test
+def paused():
+    """What is not recorded is not counted, and the rest is none the worse."""
+    library = os.path.join(BUILD, "libmoescope.so")
+    run(f"""
+ours = ctypes.CDLL({library!r})
+launch('a', 2); ours.moescope_pause(); launch('b', 2); ours.moescope_resume(); launch('c', 2)""")
+    equal(counted(), [("a", 1), ("a", 2), ("c", 5), ("c", 6)])
+
+
+@test
+def counters_that_are_held():
+    """The run says so, and the program goes on."""
+    run("launch('a', 10)", MOESCOPE_FAKE_COUNTERS="held")
+    equal(counted(), [])
+    check("another profiler may hold the counters" in fact("counters of kernels"), fact("counters of kernels"))
+
+
+@test
+def words():
+    for what, words in (("speed", "neither timeline nor recorder"), ("dram__bytes.sum", "FAKE has no metric 'dram__bytes.sum'"),
+                        ("dram__read_throughput", "needs a part behind it")):
+        r = run("launch('a')", what=what)
+        check(r.err.startswith("moescope: '--counters' is left out: ") and words in r.err, r.err)
+    r = run("launch('a')", trust="")
+    check("has not been proved harmless" in r.err and r.err.count("\n") == 1 + r.err.count("nothing was recorded"), r.err)
+    equal(rows("select count(*) from metrics"), [("0",)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Hardware counters against others who count: counters_check.py [BUILD] [--only timeline,cost,exact]
+
+timeline  'run --counters timeline' while known kernels run, against NVML's readings of the same moments; the times of
+          samples against those of the program
+cost      a training and large products, with and without sampling every millisecond, in turns in one process
+exact     'run --counters' of single kernels (with MOESCOPE_TRUST=1) against Nsight Compute and arithmetic: DRAM bytes, tensor
+          operations, L2 hit rate and SM use of each of the known kernels
+
+Ends with 'N passed, N failed'."""
+import argparse
+import csv
+import io
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PHASE_S, BREAK_S = 0.6, 0.1
+POINTS = 1.5  # from NVML, in points of a percentage
+MS = 1_000_000
+
+
+def sql(args, run, query):
+    r = subprocess.run([args.tool, "sql", run, "--csv", query], capture_output=True, text=True, check=False)
+    if r.returncode:
+        raise AssertionError(r.stderr)
+    return list(csv.DictReader(io.StringIO(r.stdout)))
+
+
+# ---- over time
+
+def phases(folder):
+    """The program: each operation alone, with the times."""
+    import known_kernels
+    import torch
+
+    told = []
+    for name, run in known_kernels.make().items():
+        for _ in range(3):
+            run()
+        torch.cuda.synchronize()
+        time.sleep(BREAK_S)
+        begin = time.monotonic_ns()
+        while time.monotonic_ns() - begin < PHASE_S * 1e9:
+            for _ in range(20):
+                run()
+            torch.cuda.synchronize()
+        told.append((name, begin, time.monotonic_ns()))
+    with open(os.path.join(folder, "phases.json"), "w", encoding="utf-8") as file:
+        json.dump(told, file)
+
+
+def mean(values, begin, end):
+    inside = [value for at, value in values if begin < at <= end]
+    return statistics.mean(inside) if inside else None
+
+
+def timeline(args, folder):
+    run = os.path.join(folder, "a.mscope")
+    r = subprocess.run([args.tool, "run", "-q", "--counters", "timeline", "-o", run, "--", sys.executable,
+                        os.path.abspath(__file__), "--phases", folder], capture_output=True, text=True, check=False)
+    if r.returncode or r.stderr:
+        raise AssertionError(f"{r.returncode} {r.stderr}")
+    with open(os.path.join(folder, "phases.json"), encoding="utf-8") as file:
+        return judge(args, run, json.load(file))
+
+
+def judge(args, run, told):
+    """told: names of phases, with their times."""
+    series = {}
+    for row in sql(args, run, "select time_ns, metric, value from samples order by time_ns"):
+        series.setdefault(row["metric"], []).append((int(row["time_ns"]), float(row["value"])))
+    looks = {at for at, _ in series["dram_bandwidth_pct"]}
+    nvml = {name: {at: value for at, value in values if at in looks} for name, values in series.items()}
+    ours = {name: [v for v in values if v[0] not in looks] for name, values in series.items()}
+    ours["dram"] = [(at, read + write) for (at, read), (_, write) in zip(ours["dram_read_pct"], ours["dram_write_pct"])]
+    worst, edges = {}, []
+    for name, begin, end in told:
+        for theirs, mine in (("sm_active_pct", "sm_active_pct"), ("tensor_active_pct", "tensor_active_pct"),
+                             ("dram_bandwidth_pct", "dram"), ("sm_occupancy_pct", "warps_active_pct")):
+            # NVML's are of the tenth of a second between the last two looks.
+            for at in (at for at in looks if begin + 250 * MS < at < end):
+                our, their = mean(ours[mine], at - 200 * MS, at), nvml[theirs][at]
+                worst[mine] = max(worst.get(mine, (0, "")), (abs(our - their), f"{name}: {our:.1f}, NVML {their:.1f}"))
+        busy = [at for at, value in ours["sm_active_pct"] if value > 50 and begin - 50 * MS < at < end + 50 * MS]
+        edges += [(busy[0] - begin) / MS, (busy[-1] - end) / MS] if busy else []
+    for mine, (points, words) in worst.items():
+        print(f"{mine}: at most {points:.2f} points from NVML ({words})")
+    print(f"times: kernels begin {min(edges[::2]):.1f} to {max(edges[::2]):.1f} ms after the program's begin, and end "
+          f"{min(edges[1::2]):.1f} to {max(edges[1::2]):.1f} ms after its end")
+    return {f"{mine} beside NVML": points <= POINTS for mine, (points, _) in worst.items()} | {
+        "phases": bool(worst), "times": min(edges) > -5 and max(edges) < 10}
+
+
+# ---- cost
+
+def cost(args, folder):
+    import torch
+
+    layers = [torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0) for _ in range(6)]
+    model, batch = torch.nn.Sequential(*layers).cuda(), torch.randn(8, 128, 512, device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    left, right = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+
+    def train():
+        optimizer.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+
+    def block(run):
+        begin, n = time.perf_counter(), 0
+        while time.perf_counter() - begin < 0.7:
+            for _ in range(10):
+                run()
+            torch.cuda.synchronize()
+            n += 10
+        return (time.perf_counter() - begin) / n
+
+    results = {}
+    for name, run in (("training", train), ("products", lambda: left @ right)):
+        block(run)
+        ratios = []
+        for i in range(args.pairs):
+            taken = {}
+            for sampled in (True, False) if i % 2 else (False, True):
+                counters = None
+                if sampled:
+                    counters = subprocess.Popen(
+                        [os.path.join(args.build, "moescope-counters"), "sample", folder, "1000000", "10000000000"],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                    if counters.stdout.readline() != "ready\n":
+                        raise AssertionError("moescope-counters is not ready")
+                taken[sampled] = block(run)
+                if counters:
+                    counters.communicate()
+            ratios.append(taken[True] / taken[False] - 1)
+        ratios.sort()
+        print(f"sampling every millisecond beside {name}: {statistics.median(ratios):+.2%} in the median of {args.pairs} pairs, "
+              f"{ratios[0]:+.2%} to {ratios[-1]:+.2%}")
+        results[f"cost beside {name}"] = statistics.median(ratios) <= 0.01 or ratios[0] <= 0
+    return results
+
+
+# ---- single kernels
+
+METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum",
+           "sm__cycles_active.avg.pct_of_peak_sustained_elapsed", "lts__t_sectors_lookup_hit.sum",
+           "lts__t_sectors_lookup_miss.sum", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum")
+
+
+def by_nsight(folder):
+    log = os.path.join(folder, "ncu.csv")
+    subprocess.run(["ncu", "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--csv", "--page",
+                    "raw", "--metrics", ",".join(METRICS), "--log-file", log, sys.executable,
+                    os.path.join(HERE, "known_kernels.py")], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    with open(log, encoding="utf-8") as file:
+        lines = [line for line in file if not line.startswith("==")]
+    rows = list(csv.DictReader(lines))[1:]  # the first has the units
+    return [(row["Kernel Name"].split("(")[0], {m: float(row[m].replace(",", "")) for m in METRICS}) for row in rows]
+
+
+def exact(args, folder):
+    if not os.environ.get("MOESCOPE_TRUST"):
+        print("skip exact: it wants MOESCOPE_TRUST=1")
+        return {}
+    import known_kernels
+
+    run = os.path.join(folder, "exact.mscope")
+    env = dict(os.environ, ROUNDS="12")
+    r = subprocess.run([args.tool, "run", "-q", "--no-auto", "--counters", ",".join(METRICS), "--launch-count", "100000", "-o",
+                        run, "--", sys.executable, os.path.join(HERE, "known_kernels.py")], env=env, capture_output=True,
+                       text=True, check=False, timeout=300)
+    if r.returncode:
+        raise AssertionError(f"{r.returncode} {r.stderr}")
+    ours = {}
+    for row in sql(args, run, "select kernel_name, name, avg(value) value from metrics group by 1, 2"):
+        ours.setdefault(row["kernel_name"].split("(")[0], {})[row["name"]] = float(row["value"])
+    results = {}
+    # A copy has no kernel that the driver tells of.
+    operations = ("sum", "add", "gemm_bf16", "gemm_fp32", "gemm_fp8", "grouped_gemm", "attention", "gather", "softmax",
+                  "layernorm", "transpose")
+    for name, (kernel, theirs) in zip(operations, by_nsight(folder)):
+        mine = ours.get(kernel)
+        if not mine:
+            print(f"{name}: {kernel} was not counted")
+            results[name] = False
+            continue
+        off = {metric: mine.get(metric, 0) / theirs[metric] - 1 for metric in METRICS if theirs[metric] > 0}
+        print(f"{name}: " + ", ".join(f"{metric.split('.')[0]} {value:+.1%}" for metric, value in off.items()))
+        results[f"{name} beside Nsight Compute"] = all(
+            abs(off[m]) <= 0.03 for m in METRICS if m in off and "write" not in m and "time" not in m)
+        if name in known_kernels.TENSOR and name != "grouped_gemm":
+            metric, operations_known = known_kernels.TENSOR[name]
+            results[f"{name} by arithmetic"] = abs(mine.get(metric, 0) / operations_known - 1) <= 0.03
+        if name in known_kernels.BYTES:
+            read, _ = known_kernels.BYTES[name]
+            results[f"{name} by arithmetic"] = abs(mine["dram__bytes_read.sum"] / read - 1) <= 0.05
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", nargs="?", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "build"))
+    parser.add_argument("--only", default="timeline,cost,exact")
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--phases", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.phases:
+        phases(args.phases)
+        return
+    if not os.path.exists("/dev/nvidia0"):
+        print("skip counters_check: no NVIDIA GPU on this machine (/dev/nvidia0 is not there)")
+        print("0 passed, 0 failed")
+        return
+    args.build = os.path.abspath(args.build)
+    args.tool = os.path.join(args.build, "moescope")
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for part in args.only.split(","):
+            try:
+                results.update({"timeline": timeline, "cost": cost, "exact": exact}[part](args, folder))
+            except (AssertionError, subprocess.SubprocessError) as why:
+                print(f"FAIL {part}: {why}")
+                results[part] = False
+    for name, good in results.items():
+        print("ok" if good else "FAIL", name)
+    failed = sum(not good for good in results.values())
+    print(f"{len(results) - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
