@@ -28,10 +28,11 @@
 
 struct values {
 	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token,
-		*interval, *counters, *counters_interval, *calls, *longer_than;
+		*interval, *counters, *counters_interval, *calls, *longer_than, *range;
 	bool force, quiet, top, stacks, no_auto;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb, stacks_rate, heap_kb, launch_skip, launch_count;
+	int64_t layer, expert;
 	bool stays, no_host, heap;
 };
 
@@ -189,7 +190,8 @@ static const struct option_desc own[] = {
 	  .metavar = "N",
 	  .min = 0,
 	  .max = 1e12,
-	  .help = "with --counters of kernels: begin after N launches, of those that --kernel chooses",
+	  .help = "with --counters of kernels: begin after N launches, of those that --kernel, --range, --layer "
+		  "and --expert choose",
 	  .default_text = "0",
 	  .offset = offsetof(struct values, launch_skip) },
 	{ .name = "launch-count",
@@ -200,6 +202,29 @@ static const struct option_desc own[] = {
 	  .help = "with --counters of kernels: count so many launches; they run one at a time",
 	  .default_text = "1000",
 	  .offset = offsetof(struct values, launch_count) },
+	{ .name = "range",
+	  .kind = OPTION_STRING,
+	  .metavar = "REGEX",
+	  .help = "with --counters of kernels: only launches inside a range (NVTX, moescope) of the same thread "
+		  "whose name matches this extended regular expression",
+	  .default_text = "all",
+	  .offset = offsetof(struct values, range) },
+	{ .name = "layer",
+	  .kind = OPTION_INT,
+	  .metavar = "N",
+	  .min = 0,
+	  .max = INT32_MAX,
+	  .help = "with --counters of kernels: only launches inside ranges of this layer, counted from 0",
+	  .default_text = "all",
+	  .offset = offsetof(struct values, layer) },
+	{ .name = "expert",
+	  .kind = OPTION_INT,
+	  .metavar = "N",
+	  .min = 0,
+	  .max = INT32_MAX,
+	  .help = "with --counters of kernels: only launches inside ranges of this expert, counted from 0",
+	  .default_text = "all",
+	  .offset = offsetof(struct values, expert) },
 	{ .name = "top",
 	  .kind = OPTION_FLAG,
 	  .help = "show the run on the terminal while it grows, as 'moescope top' does; the "
@@ -254,7 +279,9 @@ static const struct values defaults = { .level = LEVEL_TRACE,
 					.budget = "1%",
 					.allowance = "128MB",
 					.stacks_rate = SAMPLER_HZ,
-					.heap_kb = HEAP_DISTANCE >> 10 };
+					.heap_kb = HEAP_DISTANCE >> 10,
+					.layer = -1,
+					.expert = -1 };
 
 static int check_values(const struct values *values, struct record_plan *plan, struct err *err)
 {
@@ -264,7 +291,9 @@ static int check_values(const struct values *values, struct record_plan *plan, s
 	if (r == 0)
 		r = allowance_parse(values->allowance, &plan->device_mb, err);
 	if (r == 0 && values->kernel)
-		r = kernel_check(values->kernel, err);
+		r = regex_check("kernel", values->kernel, err);
+	if (r == 0 && values->range)
+		r = regex_check("range", values->range, err);
 	if (r == 0 && values->ranks)
 		r = ranks_check(values->ranks, err);
 	if (r == 0 && values->token && !values->metrics)
@@ -477,6 +506,9 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 	plan->exact = planned;
 	plan->launch_skip = values->launch_skip;
 	plan->launch_count = values->launch_count;
+	plan->range = values->range;
+	plan->layer = values->layer;
+	plan->expert = values->expert;
 	return planned;
 }
 
@@ -519,11 +551,16 @@ static int take_interval(const struct values *values, int64_t *ret_ns, struct er
 static int take_counters(const struct values *values, int64_t *ret_interval_ns,
 			 int64_t *ret_keep_ns, struct err *err)
 {
-	if ((values->launch_skip || values->launch_count) &&
-	    (!values->counters || counters_over_time(values->counters)))
-		return err_set(
-			err, -EINVAL,
-			"'--launch-skip' and '--launch-count' are for '--counters' of kernels, such as basic.");
+	const char *only = values->launch_skip	  ? "launch-skip"
+			   : values->launch_count ? "launch-count"
+			   : values->range	  ? "range"
+			   : values->layer >= 0	  ? "layer"
+			   : values->expert >= 0  ? "expert"
+						  : NULL;
+
+	if (only && (!values->counters || counters_over_time(values->counters)))
+		return err_set(err, -EINVAL,
+			       "'--%s' is for '--counters' of kernels, such as basic.", only);
 	if (values->counters)
 		return counters_parse(values->counters, values->counters_interval, ret_interval_ns,
 				      ret_keep_ns, err);

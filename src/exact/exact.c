@@ -28,13 +28,15 @@
 #include "device/sheets/kernel_class.h"
 #include "exact/ranges.h"
 #include "moescope.h"
-#include "probe/core/kernel_filter.h"
+#include "probe/core/name_filter.h"
+#include "probe/core/open_ranges.h"
 #include "probe/gpu/launch_metrics.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PATIENCE_MS 1000
 #define LAUNCHES 1000 /* counted, unless --launch-count says otherwise */
 #define KERNELS_MOST 4096
+#define RANGES_DEEP 64 /* that are looked at around a launch */
 
 enum call_use { LAUNCH, LAUNCH_WITH_CONFIG, GRAPH, CAPTURE_BEGINS, CAPTURE_ENDS };
 static const struct {
@@ -74,7 +76,7 @@ struct kernel {
 
 struct launched {
 	struct row_launch launch;
-	uint32_t context;
+	uint32_t context, number;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -90,7 +92,11 @@ static struct kernel kernels[KERNELS_MOST];
 static size_t n_kernels;
 static struct kernel_classes *classes;
 static uint64_t left_to_count, counted, unmatched;
-static bool begun, filtered;
+static uint32_t numbered; /* launches that were to be counted */
+static bool begun;
+static struct name_filter chosen_kernels = KERNEL_FILTER, chosen_ranges = RANGE_FILTER;
+static int64_t chosen_layer = -1, chosen_expert = -1; /* -1: all */
+static bool by_kernel, by_place; /* what is counted is chosen by that; set at the begin */
 static size_t window_most;	 /* launches in one */
 static _Atomic bool window_open; /* changed with the lock */
 static struct {
@@ -148,7 +154,7 @@ static void record(size_t i, const double *values)
 	counted++;
 	for (size_t m = 0; m < n; m++)
 		if (isfinite(values[m]))
-			rows[kept++] = (struct row_metric){ .profile = (uint32_t)counted,
+			rows[kept++] = (struct row_metric){ .profile = launched->number,
 							    .device = window.device,
 							    .context = launched->context,
 							    .name = names[window.group][m],
@@ -220,11 +226,31 @@ static struct kernel *kernel_of(const char *symbol)
 	class = classes ? kernel_class_of(classes, symbol) : NULL;
 	kernels[n_kernels] = (struct kernel){
 		.name = name,
-		.wanted = kernel_filter_keeps(name, symbol),
+		.wanted = name_filter_keeps(&chosen_kernels, name, symbol),
 		.talks = !class || !strcmp(class, "collective") || !strcmp(class, "dispatch") ||
 			 !strcmp(class, "combine") || !strcmp(class, "notify"),
 	};
 	return &kernels[n_kernels++];
+}
+
+/* Whether the launching thread is in a range that was chosen. */
+static bool place_is_chosen(void)
+{
+	struct open_range open[RANGES_DEEP];
+	size_t n;
+
+	if (!by_place)
+		return true;
+	n = moescope_open_ranges(open, RANGES_DEEP);
+	/* The innermost has the layer and the expert of those around it. */
+	if (!n || (chosen_layer >= 0 && open[0].layer != chosen_layer) ||
+	    (chosen_expert >= 0 && open[0].expert != chosen_expert))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (name_filter_keeps(&chosen_ranges, open[i].name,
+				      moescope_name_text(open[i].name)))
+			return true;
+	return false;
 }
 
 static void read_params(enum call_use use, const void *given, struct row_launch *launch)
@@ -248,10 +274,11 @@ static void add_launch(const CUpti_CallbackData *data, const struct kernel *kern
 {
 	struct launched *launched = &window.launches[window.n++];
 
-	*launched = (struct launched){ .launch.name = kernel->name, .context = data->contextUid };
+	*launched = (struct launched){ .launch.name = kernel->name,
+				       .context = data->contextUid,
+				       .number = ++numbered };
 	read_params(use, data->functionParams, &launched->launch);
-	/* Now, while recording is on: a thread that comes later gets no buffer if it is paused then. */
-	moescope_launch_metrics(&launched->launch, NULL, 0);
+	moescope_launch_begins(&launched->launch, launched->number);
 }
 
 /* What must not come between the launches of a window. */
@@ -277,6 +304,7 @@ static bool skipped_all(void)
 static void launch_begins(const CUpti_CallbackData *data, enum call_use use)
 {
 	struct kernel *kernel;
+	bool chosen;
 
 	if ((__atomic_load_n(&moescope_gate, __ATOMIC_RELAXED) & 0xff) < MOESCOPE_TRACE ||
 	    !data->symbolName) {
@@ -288,7 +316,7 @@ static void launch_begins(const CUpti_CallbackData *data, enum call_use use)
 		atomic_fetch_add(&in_captures, 1);
 		return;
 	}
-	if (!filtered && !skipped_all())
+	if (!by_kernel && !by_place && !skipped_all())
 		return;
 	if (!hold())
 		return;
@@ -296,9 +324,10 @@ static void launch_begins(const CUpti_CallbackData *data, enum call_use use)
 	kernel = atomic_load(&ended) ? NULL : kernel_of(data->symbolName);
 	if (!kernel && !atomic_load(&ended))
 		atomic_fetch_add(&nameless, 1);
-	if (kernel && kernel->talks && kernel->wanted)
+	chosen = kernel && kernel->wanted && place_is_chosen();
+	if (chosen && kernel->talks)
 		atomic_fetch_add(&talking, 1);
-	if (!kernel || kernel->talks || !kernel->wanted || (filtered && !skipped_all())) {
+	if (!chosen || kernel->talks || ((by_kernel || by_place) && !skipped_all())) {
 		close_window();
 		return;
 	}
@@ -454,10 +483,14 @@ static int begin(struct err *err)
 		r = kernel_classes_new(NULL, &classes, err);
 	if (r < 0)
 		return r;
-	kernel_filter_start();
-	filtered = getenv("MOESCOPE_KERNEL") != NULL;
+	name_filter_start(&chosen_kernels);
+	name_filter_start(&chosen_ranges);
+	chosen_layer = (int64_t)number_of("MOESCOPE_LAUNCH_LAYER", UINT64_MAX);
+	chosen_expert = (int64_t)number_of("MOESCOPE_LAUNCH_EXPERT", UINT64_MAX);
+	by_kernel = chosen_kernels.filtering;
+	by_place = chosen_ranges.filtering || chosen_layer >= 0 || chosen_expert >= 0;
 	/* Each kernel takes its turn with the groups; and between kernels that match are others. */
-	window_most = filtered || ranges_groups() > 1 ? 1 : RANGES_MOST;
+	window_most = by_kernel || ranges_groups() > 1 ? 1 : RANGES_MOST;
 	atomic_store(&to_skip, number_of("MOESCOPE_LAUNCH_SKIP", 0));
 	left_to_count = number_of("MOESCOPE_LAUNCH_COUNT", LAUNCHES);
 	for (size_t g = 0; g < ranges_groups(); g++) {

@@ -26,8 +26,9 @@
 	SECTION(routing_pairs) SECTION(routing_k) \
 	SUBJECT(memory) SUBJECT(device_memory) SECTION(memory) \
 	SUBJECT(efficiency) SECTION(efficiency) \
-	SUBJECT(launch_metrics) SUBJECT(kernel_limits) SUBJECT(device_counters) SECTION(counters) \
-	SECTION(counters_kernels) SECTION(hardware) \
+	SUBJECT(launch_metrics) SUBJECT(kernel_limits) SUBJECT(counted_places) SUBJECT(device_counters) \
+	SECTION(counters) SECTION(counters_kernels) SECTION(counters_ranges) SECTION(counters_layers) \
+	SECTION(counters_experts) SECTION(hardware) \
 	SUBJECT(coverage) \
 	SUBJECT(device_states) SUBJECT(device_use) SUBJECT(timeline) \
 	SUBJECT(named_spans) \

@@ -70,7 +70,8 @@
 	KIND(39, HOST_SAMPLE, host_sample)                                                         \
 	KIND(40, HEAP_SAMPLE, heap_sample)                                                         \
 	KIND(41, CALL_COUNT, call_count)                                                           \
-	KIND(42, LIBRARY_CALL, library_call)
+	KIND(42, LIBRARY_CALL, library_call)                                                       \
+	KIND(43, COUNTED, counted)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -450,6 +451,12 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(8, unit, U32, STRING)                                                                    \
 	C(9, value, F64, FLOAT)                                                                    \
 	C(10, text, U32, STRING)
+/* When and on which thread the program made a launch that `run --counters` has counted: its metrics have the same
+ * profile. */
+#define RECORD_COLUMNS_counted(C, L, B)                                                            \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, profile, U32, DELTA)                                                                  \
+	C(3, thread, U32, PLAIN)
 /* A call into the operating system, as Nsight Systems and `run --calls` record them. bytes: that it has moved,
  * if bytes_known. file: what its descriptor was, enum call_file. */
 #define RECORD_COLUMNS_os_call(C, L, B)                                                            \

@@ -237,7 +237,7 @@ def wrong_words():
 def known_kernels():
     """Nsight Compute on an H200, of tests/gpu/known_kernels.py: what bounds them, and figures that arithmetic knows."""
     path = pathlib.Path(__file__).parent.parent / "data/ncu-h200/known-kernels.csv"
-    found = {row["short_name"]: row for row in rows("counters", str(path), "--by-kernel")}
+    found = {row["short_name"]: row for row in rows("counters", str(path), "--by", "kernel")}
     bound = {name: row["bound_by"] for name, row in found.items()}
     for name, word in (("at::reduce_kernel", "memory"), ("at::CUDAFunctorOnSelf_add", "memory"),
                        ("at::vectorized_gather_kernel", "memory"), ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", "tensor"),

@@ -4,6 +4,7 @@
 
 import csv
 import io
+import json
 import os
 import sys
 
@@ -73,6 +74,93 @@ def some_launches():
     equal(counted(), [("a", n) for n in range(6, 11)] + [("b", n) for n in range(11, 13)])
     run("for i in range(10):\n    launch('a'); launch('gemm')", "--kernel", "gemm", "--launch-skip", "2", "--launch-count", "3")
     equal(counted(), [("gemm", n) for n in (6, 8, 10)])
+
+
+EXPERTS = f"""
+ours = ctypes.CDLL({os.path.join(BUILD, "libmoescope.so")!r})
+def ranged(text, work, layer=-1, expert=-1):
+    ours.moescope_range_begin(ours.moescope_intern(text.encode()), layer, expert, 0)
+    work()
+    ours.moescope_range_end()
+def experts():
+    for e in range(2):
+        ranged("expert", lambda: launch("gemm", 1 + e), expert=e)
+class Routing(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("layer", ctypes.c_int32), ("phase", ctypes.c_int), ("experts", ctypes.c_uint32),
+                ("k", ctypes.c_uint32), ("tokens", ctypes.c_uint64), ("indices", ctypes.c_void_p)] + [
+                (name, ctypes.c_void_p) for name in ("weights", "scores", "mask", "types", "elsewhere")]
+def route(n, chosen):
+    indices = (ctypes.c_int32 * len(chosen))(*chosen)
+    ours.moescope_route(ctypes.byref(Routing(size=ctypes.sizeof(Routing), layer=n, experts=2, k=1, tokens=len(chosen),
+                                             indices=ctypes.addressof(indices))))
+def layer(n):
+    ranged("layer", lambda: (launch("norm"), route(n, [0] * 3 + [1] * 5 if n else [0, 1]), experts()), layer=n)
+for step in range({{steps}}):
+    ours.moescope_step_begin(ctypes.c_int64(step))
+    launch("embed")
+    layer(0); layer(1)
+    ours.moescope_step_end(ctypes.c_uint64(8))
+"""
+
+
+@test
+def launches_of_ranges():
+    """By their names, layers and experts; each launch is told with its thread, in the order of time."""
+    def launches(*options):
+        run(EXPERTS.format(steps=2), *options)
+        return "".join(f"{kernel[0]}{number} " for kernel, number in counted()).strip()
+
+    equal(launches("--range", "^layer$"), "n2 g3 g4 g5 n6 g7 g8 g9 n11 g12 g13 g14 n15 g16 g17 g18")
+    equal(launches("--range", "pert"), "g3 g4 g5 g7 g8 g9 g12 g13 g14 g16 g17 g18")
+    equal(launches("--layer", "1"), "n6 g7 g8 g9 n15 g16 g17 g18")
+    equal(launches("--layer", "0", "--expert", "1"), "g4 g5 g13 g14")
+    equal(launches("--expert", "0", "--kernel", "gemm", "--launch-skip", "1", "--launch-count", "2"), "g7 g12")
+    equal(launches("--range", "attention"), "")
+    launches()
+    equal(rows("select count(*), count(distinct thread), min(time_ns) > 0 from counted_launches"), [("18", "1", "1")])
+    equal(rows("select count(*) from counted_launches a join counted_launches b on b.profile = a.profile + 1 "
+               "where a.time_ns > b.time_ns"), [("0",)])
+
+
+@test
+def by_place():
+    """Bytes, operations and tokens of ranges, layers and experts, by arithmetic of our own; launch n has 1000 n bytes."""
+    run(EXPERTS.format(steps=5), what="dram__bytes.sum,gpu__time_duration.sum,sm__ops_path_tensor_src_bf16.sum")
+    # In a step: embed, then in each layer norm, a launch of expert 0 and two of expert 1.
+    order = [(None, None)] + [(layer, expert) for layer in (0, 1) for expert in (None, 0, 1, 1)]
+    launches = [(step, *place, 9 * step + i) for step in range(5) for i, place in enumerate(order, 1)]
+
+    def expected(chosen, tokens_in_a_step):
+        numbers = [n for _, layer, expert, n in launches if chosen(layer, expert)]
+        whole = [n for step, layer, expert, n in launches if chosen(layer, expert) and 0 < step < 4]
+        return (len(numbers), 10 * sum(numbers), 1000 * sum(numbers), 4000 * sum(numbers), 4, 3, 3 * tokens_in_a_step,
+                1000 * sum(whole) / (3 * tokens_in_a_step))
+
+    def found(by, *keys):
+        r = moescope("counters", "a.mscope", "--by", by, "--json")
+        equal(r.status, 0, r.err)
+        table = json.loads(r.out)["rows"]
+        check(by != "range" or abs(sum(row["share_pct"] for row in table) - 100) < 1e-9, table)
+        return {tuple(row[key] for key in keys): tuple(row[key] for key in (
+            "launches", "time_ns", "dram_bytes", "tensor_ops", "ops_per_byte", "steps", "tokens",
+            "dram_bytes_per_token")) for row in table}
+
+    equal(found("expert", "layer", "expert"), {(l, e): expected(lambda x, y: (x, y) == (l, e), ((1, 1), (3, 5))[l][e])
+                                               for l in (0, 1) for e in (0, 1)})
+    equal(found("layer", "layer"), {(l,): expected(lambda x, _: x == l, (2, 8)[l]) for l in (0, 1)})
+    equal(found("range", "range"), {
+        (None,): expected(lambda x, _: x is None, 8),
+        ("layer",): expected(lambda x, y: x is not None and y is None, 8),
+        ("layer/expert",): expected(lambda _, y: y is not None, 8)})
+    text = moescope("counters", "a.mscope", "--by", "expert", "--width", "100").out
+    check("B/token" in text and max(map(len, text.splitlines())) <= 100, text)
+    # Without whole steps there is no figure for a token, and of other metrics no bytes.
+    run(EXPERTS.format(steps=2))
+    equal({row[5:] for row in found("expert", "layer", "expert").values()}, {(0, None, None)})
+    equal({row[1:5] for row in found("layer", "layer").values()}, {(None, None, None, None)})
+    run("launch('a')")
+    equal(found("expert", "layer", "expert"), {})
+    check("none of them inside a range that names one" in moescope("counters", "a.mscope", "--by", "expert").out, "words")
 
 
 @test
@@ -154,10 +242,13 @@ def counters_that_are_held():
 
 @test
 def words():
-    for what, words in (("speed", "neither timeline nor recorder"), ("dram__bytes.sum", "FAKE has no metric 'dram__bytes.sum'"),
+    for what, words in (("speed", "neither timeline nor recorder"), ("dram__sectors.sum", "FAKE has no metric 'dram__sectors.sum'"),
                         ("dram__read_throughput", "needs a part behind it")):
         r = run("launch('a')", what=what)
         check(r.err.startswith("moescope: '--counters' is left out: ") and words in r.err, r.err)
+    for options in (("--range", "a"), ("--layer", "0"), ("--expert", "0"), ("--counters", "timeline", "--launch-skip", "1")):
+        r = moescope("run", *options, "--", "true")
+        check(r.status == 2 and "is for '--counters' of kernels, such as basic" in r.err, r.err)
     r = run("launch('a')", trust="")
     check("has not been proved harmless" in r.err and r.err.count("\n") == 1 + r.err.count("nothing was recorded"), r.err)
     equal(rows("select count(*) from metrics"), [("0",)])

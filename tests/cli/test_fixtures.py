@@ -376,7 +376,7 @@ def what_bounds_kernels_by_nsight_compute():
         values = [float(row[head.index(name)].replace(",", "")) for row in rows]
         return sum(values) / len(values)
 
-    kernel, = asked("counters", path, "--by-kernel")["rows"]
+    kernel, = asked("counters", path, "--by", "kernel")["rows"]
     equal((kernel["kernel"], kernel["launches"]), ("tiny(float *)", 2))
     elapsed = ".avg.pct_of_peak_sustained_elapsed"
     for key, name in {

@@ -183,7 +183,7 @@ def what_bounds_kernels_by_nsight_compute():
              *([str(i), "5", name, "0", "9.0", *(str(int(of[1 + i])) for of in metrics.values())] for i in range(2))]
     with open("ncu.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows(lines)
-    document = asked("counters", "ncu.csv", "--by-kernel")
+    document = asked("counters", "ncu.csv", "--by", "kernel")
     equal((document["schema"], document["total"]), ("moescope/counters-kernels/1", {"kernels": 1, "launches": 2}))
     row, = document["rows"]
     equal((row["kernel"], row["launches"], row["mean_ns"], row["dram_bytes"]), (name, 2, 200000, 350e6))
@@ -192,7 +192,7 @@ def what_bounds_kernels_by_nsight_compute():
                         ("ops_per_byte", 4e9 / 350e6)):
         check(abs(row[key] / wanted - 1) < 1e-12, key, row[key])
     equal((row["sm_pct"], row["sm_pct_reason"]), (None, "sm__throughput was not counted"))
-    text = moescope("counters", "ncu.csv", "--by-kernel", "--width", "80").out
+    text = moescope("counters", "ncu.csv", "--by", "kernel", "--width", "80").out
     check(max(map(len, text.splitlines())) <= 80, text)
     check("DRAM at 75% of the peak" in text, text)
     equal(moescope("sql", "ncu.csv", "select bound_by from kernel_limits", "--csv").out.split(), ["bound_by", "memory"])

@@ -5,7 +5,8 @@
  * every second tenth of a second of it.
  *
  * It counts kernels, too, for libmoescope-exact.so: a program takes it for its driver by fake_begin, and launches by
- * fake_call. The dram counter of launch number n, from 1, is 1000 n; the others have no value.
+ * fake_call. The dram counters of launch number n, from 1, are 1000 n, its time 10 n, its operations 4000 n; the others
+ * have no value.
  *
  * MOESCOPE_FAKE_COUNTERS: "denied" (no permission), "held" (by another profiler), "full" (every tenth drain loses).
  */
@@ -28,7 +29,10 @@
 #define TENTH_NS UINT64_C(100000000)
 
 static const char *const metrics[] = { "sm__cycles_active", "dram__read_throughput",
-				       "sm__warps_active", "pcie__read_bytes" };
+				       "sm__warps_active", "pcie__read_bytes",
+				       /* Of kernels. */
+				       "dram__bytes", "gpu__time_duration",
+				       "sm__ops_path_tensor_src_bf16" };
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
 static const char *const parts[] = { ".avg.pct_of_peak_sustained_elapsed", ".sum" };
 
@@ -320,6 +324,13 @@ cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params *param
 	return CUPTI_SUCCESS;
 }
 
+static double of_launch(const char *metric)
+{
+	if (!strncmp(metric, "dram", 4))
+		return 1000;
+	return !strncmp(metric, "gpu__time", 9) ? 10 : !strncmp(metric, "sm__ops", 7) ? 4000 : NAN;
+}
+
 EXPORTED CUptiResult
 cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params *params)
 {
@@ -327,10 +338,8 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 	uint64_t middle = data->times[params->rangeIndex] + device.interval_ns / 2;
 
 	for (size_t i = 0; !device.interval_ns && i < params->numMetrics; i++)
-		params->pMetricValues[i] = !strncmp(params->ppMetricNames[i], "dram", 4)
-						   ? 1000.0 *
-							     (double)data->times[params->rangeIndex]
-						   : NAN;
+		params->pMetricValues[i] = of_launch(params->ppMetricNames[i]) *
+					   (double)data->times[params->rangeIndex];
 	for (size_t i = 0; device.interval_ns && i < params->numMetrics; i++)
 		params->pMetricValues[i] = !strncmp(params->ppMetricNames[i], "sm__cycles", 10)
 						   ? middle / TENTH_NS % 2 ? 80 : 0

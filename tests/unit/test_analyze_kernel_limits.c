@@ -20,7 +20,7 @@ static struct kernel_limits analyzed(const struct run *run)
 	struct kernel_limits limits;
 
 	assert_int_equal(launch_metrics_analyze(run, &metrics), 0);
-	assert_int_equal(kernel_limits_analyze(run, &metrics, &limits), 0);
+	assert_int_equal(kernel_limits_analyze(run, NULL, &metrics, &limits), 0);
 	launch_metrics_release(&metrics);
 	return limits;
 }

@@ -499,6 +499,7 @@ static void test_every_kind(void **state)
 			KIND(40, HEAP_SAMPLE, heap_sample)
 			KIND(41, CALL_COUNT, call_count)
 			KIND(42, LIBRARY_CALL, library_call)
+			KIND(43, COUNTED, counted)
 #undef KIND
 		default:
 			fail_msg("%s is not tested", kind_desc(kind)->name);

@@ -175,7 +175,7 @@ int allowance_parse(const char *text, uint64_t *ret_mb, struct err *err)
 	return 0;
 }
 
-int kernel_check(const char *text, struct err *err)
+int regex_check(const char *option, const char *text, struct err *err)
 {
 	regex_t pattern;
 	char why[128];
@@ -187,8 +187,8 @@ int kernel_check(const char *text, struct err *err)
 	}
 	regerror(r, &pattern, why, sizeof(why));
 	return err_set(err, -EINVAL,
-		       "'--kernel' needs an extended regular expression, which '%s' is not: %s.",
-		       text, why);
+		       "'--%s' needs an extended regular expression, which '%s' is not: %s.",
+		       option, text, why);
 }
 
 int ranks_check(const char *text, struct err *err)

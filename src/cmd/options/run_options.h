@@ -25,7 +25,7 @@ int allowance_parse(const char *text, uint64_t *ret_mb, struct err *err);
 int threshold_parse(const char *text, uint64_t *ret_ns, struct err *err);
 
 /* A POSIX extended regular expression, and a list of ranks such as "0,2-3". */
-int kernel_check(const char *text, struct err *err);
+int regex_check(const char *option, const char *text, struct err *err);
 int ranks_check(const char *text, struct err *err);
 
 #endif

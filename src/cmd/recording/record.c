@@ -190,10 +190,22 @@ static int set_injection(const char *name, const char *file)
 	return r;
 }
 
+/* Counted from 0; -1: it is not set. */
+static int set_place(const char *name, int64_t place)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lld", (long long)place);
+	return set_or_unset(name, place >= 0 ? text : NULL);
+}
+
 static int set_counters(const struct record_plan *plan, bool on)
 {
 	on = on && plan->exact;
 	if (set_or_unset("MOESCOPE_EXACT", on ? plan->exact : NULL) < 0 ||
+	    set_or_unset("MOESCOPE_RANGE", on ? plan->range : NULL) < 0 ||
+	    set_place("MOESCOPE_LAUNCH_LAYER", on ? plan->layer : -1) < 0 ||
+	    set_place("MOESCOPE_LAUNCH_EXPERT", on ? plan->expert : -1) < 0 ||
 	    set_number("MOESCOPE_LAUNCH_SKIP", on ? plan->launch_skip : 0) < 0)
 		return -1;
 	return set_number("MOESCOPE_LAUNCH_COUNT", on ? plan->launch_count : 0);

@@ -30,7 +30,9 @@ struct record_plan {
 	uint64_t heap_bytes;	 /* from sample to sample of allocations */
 	const char *exact;	 /* what is counted of each kernel; NULL: they are timed */
 	uint64_t launch_skip, launch_count; /* launches that are not counted first, and then are */
-	uint64_t calls_ns;		    /* OS calls that are shorter are counted only */
+	const char *range;     /* expression that a range around them matches, or NULL */
+	int64_t layer, expert; /* that they are in; -1: any */
+	uint64_t calls_ns;     /* OS calls that are shorter are counted only */
 };
 
 struct recording {

@@ -49,6 +49,7 @@ static const char *const table_names[RECORD_KIND_LIMIT] = {
 	[RECORD_HEAP_SAMPLE] = "heap_samples",
 	[RECORD_CALL_COUNT] = "call_counts",
 	[RECORD_LIBRARY_CALL] = "library_calls",
+	[RECORD_COUNTED] = "counted_launches",
 };
 
 /* Columns that SQL would take for words of its own, and those that two dictionaries have. */

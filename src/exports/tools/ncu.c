@@ -110,7 +110,7 @@ static const struct field_group summary = { FIELD_OBJECT, FIELD_SPREAD_OUT,
 					    FIELDS(summary_fields) };
 
 static const struct field metrics_fields[] = {
-	{ "kernels", .of = &kernels, .meaning = "as 'moescope counters --by-kernel --json'" },
+	{ "kernels", .of = &kernels, .meaning = "as 'moescope counters --by kernel --json'" },
 	{ "metrics", .from = metrics_of, .of = &metrics,
 	  .meaning = "as 'moescope counters --json'" },
 	{ "summary", .of = &summary },

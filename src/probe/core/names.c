@@ -10,6 +10,8 @@
 
 #include "probe/core/probe.h"
 
+#include "probe/core/open_ranges.h"
+
 #define MAX_NAMES (1u << 20)
 
 struct name {
@@ -172,6 +174,18 @@ static moescope_name intern(const char *text)
 	probe_unlock(&lock);
 	errno = saved;
 	return id;
+}
+
+const char *moescope_name_text(moescope_name name)
+{
+	const char *text = "";
+
+	if (thread_busy || !probe_lock(&lock)) /* in a signal handler */
+		return text;
+	if (name && name <= n_names)
+		text = by_id[name - 1]->text;
+	probe_unlock(&lock);
+	return text;
 }
 
 int names_log_all(struct rings *rings)

@@ -10,6 +10,8 @@
 
 #include "probe/core/probe.h"
 
+#include "probe/core/open_ranges.h"
+
 #define RELAXED memory_order_relaxed
 
 /* Recording was switched while ranges were open: they cannot be closed with a true time. */
@@ -318,4 +320,23 @@ uint32_t probe_phase(const struct ring *ring)
 	if (!ring->depth || ring->epoch != GATE_EPOCH(gate_load()))
 		return MOESCOPE_PHASE_NONE;
 	return atomic_load_explicit(&ring->control->frames[ring->depth - 1].bits, RELAXED) & 0xff;
+}
+
+size_t moescope_open_ranges(struct open_range *ranges, size_t most)
+{
+	const struct ring *ring = atomic_load(&probe_session) ? probe_ring() : NULL;
+	uint32_t depth = ring && ring->epoch == GATE_EPOCH(gate_load()) ? ring->depth : 0;
+	size_t n = 0;
+
+	while (depth && n < most) {
+		const struct ring_frame *frame = &ring->control->frames[--depth];
+		uint64_t name = atomic_load_explicit(&frame->name_layer, RELAXED);
+
+		ranges[n++] = (struct open_range){
+			.name = (moescope_name)name,
+			.layer = (int32_t)(name >> 32),
+			.expert = (int32_t)atomic_load_explicit(&frame->expert_shape, RELAXED),
+		};
+	}
+	return n;
 }

@@ -17,7 +17,7 @@
 #include "probe/gpu/cupti/cupti.h"
 #include "probe/core/device_rows.h"
 #include "probe/gpu/gpu.h"
-#include "probe/core/kernel_filter.h"
+#include "probe/core/name_filter.h"
 #include "probe/core/locks.h"
 #include "probe/gpu/proved.h"
 
@@ -360,10 +360,10 @@ static void tell_skipped(void)
 {
 	char words[64];
 
-	if (!kernel_filter_skipped())
+	if (!name_filter_skipped(&kernel_filter))
 		return;
 	snprintf(words, sizeof(words), "%llu do not match --kernel and were not recorded",
-		 (unsigned long long)kernel_filter_skipped());
+		 (unsigned long long)name_filter_skipped(&kernel_filter));
 	moescope_info("kernels", words);
 }
 

@@ -8,6 +8,20 @@
 #include "probe/core/probe.h"
 #include "probe/gpu/cupti/launches.h"
 
+void moescope_launch_begins(const struct row_launch *launch, uint32_t profile)
+{
+	struct row_counted row = { .profile = profile };
+	struct ring *ring;
+
+	_Static_assert(sizeof(row) % 8 == 0, "rows keep the ring aligned");
+	if (!atomic_load(&probe_session) || !(ring = probe_ring()))
+		return;
+	launch_id(launch);
+	row.time_ns = (int64_t)clock_ticks();
+	row.thread = ring_thread(ring);
+	probe_push(RECORD_COUNTED, &row, sizeof(row), NULL, 0);
+}
+
 void moescope_launch_metrics(const struct row_launch *launch, struct row_metric *rows, size_t n)
 {
 	uint32_t id;

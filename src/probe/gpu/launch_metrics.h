@@ -11,6 +11,9 @@
 #include "moescope.h"
 #include "trace/records.h"
 
+/* On the thread that launches, before it does: records that it is about to. Also if nothing will be recorded of it then:
+ * a thread that comes later gets no buffer if recording is paused. */
+MOESCOPE_API void moescope_launch_begins(const struct row_launch *launch, uint32_t profile);
 /* Records rows of one launch; their field `launch` is set here. One caller at a time. Waits for the drain if the ring is
  * full. */
 MOESCOPE_API void moescope_launch_metrics(const struct row_launch *launch, struct row_metric *rows,

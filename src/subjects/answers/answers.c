@@ -61,7 +61,7 @@ struct work {
 
 static bool has_device_records(const struct run *run)
 {
-	return run->kernel.n || run->copy.n || run->set.n || run->api.n;
+	return run->kernel.n || run->copy.n || run->set.n || run->api.n || run->counted.n;
 }
 
 /* The task of a subject, with those that it reads, which come before it. */

@@ -36,12 +36,21 @@ void counters_report(const struct scene *scene, struct page *page)
 	page_line(page, 2, "... %" PRIu64 " values: moescope counters", m->values);
 }
 
-static const struct section *const tables[] = { &section_counters, &section_counters_kernels,
-						NULL };
-static const struct question_parameter by_kernel = {
-	.name = "by-kernel",
+static const char *const by_choices[] = { "metric", "kernel", "range", "layer", "expert", NULL };
+/* In the order of by_choices. */
+static const struct section *const tables[] = {
+	&section_counters,	  &section_counters_kernels, &section_counters_ranges,
+	&section_counters_layers, &section_counters_experts, NULL
+};
+static const struct question_parameter by = {
+	.name = "by",
+	.letter = 'b',
 	.kind = ASK_TABLE,
-	.help = "one row per kernel: how far it used the GPU, and what bounds it",
+	.metavar = "WHAT",
+	.choices = by_choices,
+	.help = "one row per metric of a kernel (metric), per kernel (kernel: how far it used the GPU, and what bounds "
+		"it), or per range, layer or expert that launched it (bytes of memory, operations, tokens)",
+	.default_text = "metric",
 };
 
 const struct section section_counters = {
@@ -63,9 +72,11 @@ const struct section section_counters = {
 				       "What Nsight Compute measured, one row per metric." },
 				     { "moescope counters ncu.csv --csv | grep dram__",
 				       "Memory metrics only." },
-				     { "moescope counters ncu.csv --by-kernel",
-				       "What bounds each kernel." }),
-		.parameters = PARAMETERS(&by_kernel),
+				     { "moescope counters ncu.csv --by kernel",
+				       "What bounds each kernel." },
+				     { "moescope counters a.mscope --by expert",
+				       "Bytes of memory for a token, by expert." }),
+		.parameters = PARAMETERS(&by),
 		.tables = tables,
 	},
 };

@@ -163,7 +163,8 @@ static int sum_up(const struct run *run, const struct selection *sel,
 	return r;
 }
 
-int device_counters_analyze(const struct run *run, const struct selection *sel, bool by_step,
+int device_counters_analyze(const struct run *run, const struct peaks_file *peaks,
+			    const struct selection *sel, bool by_step,
 			    struct device_counters *ret_counters)
 {
 	struct device_counters counters = { 0 };
@@ -173,6 +174,8 @@ int device_counters_analyze(const struct run *run, const struct selection *sel, 
 
 	if (r == 0)
 		r = sum_up(run, sel, &index, &sums, &counters);
+	if (r == 0 && counters.n)
+		r = device_traffic_fill(run, peaks, sel, &index, shard_of_steps(run), &counters);
 	step_index_release(&index);
 	free(sums.all);
 	if (r < 0)
@@ -186,5 +189,6 @@ int device_counters_analyze(const struct run *run, const struct selection *sel, 
 void device_counters_release(struct device_counters *counters)
 {
 	free(counters->rows);
+	free(counters->traffic);
 	*counters = (struct device_counters){ 0 };
 }

@@ -4,8 +4,10 @@
  */
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/text/format.h"
 #include "subjects/counters/device_counters.h"
 #include "subjects/pages/pages.h"
 #include "subjects/shared/fields.h"
@@ -46,9 +48,38 @@ const struct field_set hardware_fields = {
 	.meaning = "hardware counter of a GPU, over the run or a step",
 };
 
+#define OF_TRAFFIC(member) MEMBER(struct device_traffic, member)
+
+static struct cell traffic_source(const struct field_row *at)
+{
+	return cell_text(((const struct device_traffic *)at->item)->sampled ? "counters" : "nvml");
+}
+
+static const struct field traffic_fields[] = {
+	{ "device", NULL, UNIT_INT, OF_TRAFFIC(device), .meaning = "number of the GPU" },
+	{ "source", NULL, UNIT_TEXT, READ(TEXT, traffic_source), .meaning = "as in the rows" },
+	{ "steps", NULL, UNIT_INT, OF_TRAFFIC(steps), .metric = NO_METRIC,
+	  .meaning = "steps that have samples" },
+	{ "tokens", NULL, UNIT_INT, OF_TRAFFIC(tokens), .metric = NO_METRIC,
+	  .meaning = "of these steps" },
+	{ "dram_bytes_per_s", NULL, UNIT_BYTES, OF_TRAFFIC(dram_bytes_per_s), .metric = NO_METRIC,
+	  .meaning = "mean share of the memory's bandwidth in the steps * its rate" },
+	{ "dram_bytes_per_token", NULL, UNIT_BYTES, OF_TRAFFIC(dram_bytes_per_token),
+	  .meaning = "dram_bytes_per_s * time of the steps / tokens" },
+};
+
+static const struct field_group traffic = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(traffic_fields),
+	.items = { ITEMS(struct device_counters, traffic, n_traffic) },
+	PART("device_traffic", "What moved through the memory of a GPU while steps ran."),
+};
+
 static const struct field total_fields[] = {
 	{ "samples", NULL, UNIT_INT, MEMBER(struct device_counters, samples),
 	  .meaning = "values of all counters", .grows = true },
+	{ "traffic", .of = &traffic, .meaning = "of the memory of each GPU that has its counters" },
 };
 
 const struct field_set hardware_total = { FIELDS(total_fields) };
@@ -65,6 +96,22 @@ static void tell_facts(const struct run *run, struct page *page)
 	}
 }
 
+static void tell_traffic(const struct device_counters *counters, struct page *page)
+{
+	for (size_t i = 0; i < counters->n_traffic; i++) {
+		const struct device_traffic *row = &counters->traffic[i];
+		char tokens[64] = "";
+
+		if (!row->dram_bytes_per_s.known)
+			continue;
+		if (row->dram_bytes_per_token.known)
+			snprintf(tokens, sizeof(tokens), ", %s for a token",
+				 format_bytes(row->dram_bytes_per_token.v).text);
+		page_words(page, 2, 4, "GPU %" PRIu32 " in steps: DRAM %s/s%s", row->device,
+			   format_bytes(row->dram_bytes_per_s.v).text, tokens);
+	}
+}
+
 static void hardware_page(const struct scene *scene, const struct grid *grid, struct page *page)
 {
 	if (!grid->n) {
@@ -73,6 +120,7 @@ static void hardware_page(const struct scene *scene, const struct grid *grid, st
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
+	tell_traffic(answer_device_counters(scene->answers), page);
 	tell_facts(scene->run, page);
 }
 
@@ -87,6 +135,7 @@ void hardware_report(const struct scene *scene, struct page *page)
 		return;
 	page_title(page, "Hardware counters of the GPUs, over time");
 	page_table(page, page_section(page, &section_hardware, scene), 0, PAGE_MORE_ROWS);
+	tell_traffic(answer_device_counters(scene->answers), page);
 }
 
 static const struct question_parameter by_step = {

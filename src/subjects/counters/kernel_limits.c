@@ -139,39 +139,13 @@ static bool name_inside(const char *name, const char *begin, const char *end,
 	return true;
 }
 
-/* The types of tensor operations by source, as src_fp16 in sm__ops_path_tensor_src_fp16.sum, or of one kind of
- * instruction, as op_hgmma_src_fp16. */
-static bool tensor_type(const struct of_kernel *of, size_t i, const char **ret_type,
-			size_t *ret_length)
+/* Whether another metric of the kernel counts its operations, too. */
+static bool type_is_part(const struct of_kernel *of, const char *name)
 {
-	return of->rows[i].mean.known && name_inside(run_string(of->run, of->rows[i].metric),
-						     TENSOR_METRIC, ".sum", ret_type, ret_length);
-}
-
-static bool type_begins(const char *type, size_t length, const char *with, size_t n, bool whole)
-{
-	return (n < length || (whole && n == length)) && !strncmp(type, with, n) &&
-	       (n == length || type[n] == '_');
-}
-
-/* Whether another metric counts it, too: src_fp16 has the operations of src_fp16_dst_fp32 and of
- * op_hgmma_src_fp16. */
-static bool type_is_part(const struct of_kernel *of, const char *type, size_t length)
-{
-	const char *source = strstr(type, "src_");
-	size_t before = !strncmp(type, "op_", 3) && source && source < type + length
-				? (size_t)(source - type)
-				: 0;
-
-	for (size_t i = 0; i < of->n; i++) {
-		const char *other;
-		size_t n;
-
-		if (tensor_type(of, i, &other, &n) &&
-		    (type_begins(type, length, other, n, false) ||
-		     (before && type_begins(type + before, length - before, other, n, true))))
+	for (size_t i = 0; i < of->n; i++)
+		if (of->rows[i].mean.known &&
+		    tensor_metric_covers(run_string(of->run, of->rows[i].metric), name))
 			return true;
-	}
 	return false;
 }
 
@@ -233,14 +207,20 @@ static struct value hits_of_parts(const struct of_kernel *of, struct value absen
 static void sum_tensor_ops(const struct of_kernel *of, struct kernel_limit_row *row)
 {
 	struct value ops = value_of(0), rate = value_of(0);
+	double most = 0;
 	bool any = false;
 
-	for (size_t i = 0; i < of->n; i++) {
-		const char *type;
-		size_t length;
+	row->tensor_type = PEAK_DTYPES;
 
-		if (!tensor_type(of, i, &type, &length) || type_is_part(of, type, length))
+	for (size_t i = 0; i < of->n; i++) {
+		const char *name = run_string(of->run, of->rows[i].metric);
+
+		if (!of->rows[i].mean.known || !is_tensor_metric(name) || type_is_part(of, name))
 			continue;
+		if (of->rows[i].mean.v > most) {
+			most = of->rows[i].mean.v;
+			row->tensor_type = tensor_metric_dtype(name);
+		}
 		ops = value_sum(ops, of->rows[i].mean);
 		rate = value_sum(rate, rate_of(of, &of->rows[i], of->rows[i].mean));
 		any = true;
@@ -480,8 +460,31 @@ static void add_shares(const struct run *run, struct kernel_limits *limits)
 				: value_absent("the run has no times of kernels");
 }
 
-static int fill_limits(const struct run *run, const struct launch_metrics *metrics,
-		       const struct paired_sums *sums, struct kernel_limits *limits)
+/* The roofline, by measured operations and bytes. */
+static void add_roof(const struct efficiency_device *device, struct kernel_limit_row *row)
+{
+	double peak = row->tensor_type < PEAK_DTYPES ? device->peaks.flops_per_s[row->tensor_type]
+						     : 0;
+
+	if (!row->ops_per_byte.known)
+		row->roof_ops_per_s = row->ops_per_byte;
+	else if (!(row->ops_per_byte.v > 0))
+		row->roof_ops_per_s = value_absent("no operations of the tensor cores");
+	else if (!(peak > 0))
+		row->roof_ops_per_s = value_absent(
+			device->reason ? device->reason : "the peak of this type is not known");
+	else if (!device->memory_bytes_per_s.known)
+		row->roof_ops_per_s = device->memory_bytes_per_s;
+	else
+		row->roof_ops_per_s =
+			value_of(fmin(peak, row->ops_per_byte.v * device->memory_bytes_per_s.v));
+	row->roof_pct = value_ratio(row->tensor_ops_per_s, row->roof_ops_per_s, 100,
+				    "the roof is 0");
+}
+
+static int fill_limits(const struct run *run, const struct peaks_file *peaks,
+		       const struct launch_metrics *metrics, const struct paired_sums *sums,
+		       struct kernel_limits *limits)
 {
 	struct demangler demangler;
 	struct measured *launches;
@@ -491,6 +494,8 @@ static int fill_limits(const struct run *run, const struct launch_metrics *metri
 	if (r < 0)
 		return r;
 	limits->launches = n_launches;
+	limits->device = efficiency_device_of(run, peaks, (uint16_t)launches->shard,
+					      launches->device);
 	demangler_init(&demangler);
 	/* Rows of a kernel are side by side. */
 	for (size_t i = 0, end; r >= 0 && i < metrics->n; i = end) {
@@ -513,6 +518,7 @@ static int fill_limits(const struct run *run, const struct launch_metrics *metri
 		row->launches = k - first;
 		compute_occupancy(run, &launches[first], k - first, row);
 		kernel_bound_decide(row);
+		add_roof(&limits->device, row);
 	}
 	free(launches);
 	if (r < 0)
@@ -522,8 +528,8 @@ static int fill_limits(const struct run *run, const struct launch_metrics *metri
 	return tell_apart(limits);
 }
 
-int kernel_limits_analyze(const struct run *run, const struct launch_metrics *metrics,
-			  struct kernel_limits *ret_limits)
+int kernel_limits_analyze(const struct run *run, const struct peaks_file *peaks,
+			  const struct launch_metrics *metrics, struct kernel_limits *ret_limits)
 {
 	struct kernel_limits limits = { 0 };
 	struct paired_sums sums;
@@ -536,7 +542,7 @@ int kernel_limits_analyze(const struct run *run, const struct launch_metrics *me
 	if (r < 0)
 		return r;
 	limits.rows = calloc(metrics->kernels, sizeof(*limits.rows));
-	r = limits.rows ? fill_limits(run, metrics, &sums, &limits) : -ENOMEM;
+	r = limits.rows ? fill_limits(run, peaks, metrics, &sums, &limits) : -ENOMEM;
 	paired_sums_release(&sums);
 	if (r < 0)
 		kernel_limits_release(&limits);

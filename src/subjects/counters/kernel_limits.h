@@ -11,6 +11,7 @@
 #define SUBJECTS_KERNEL_LIMITS_H
 
 #include "subjects/counters/launch_metrics.h"
+#include "subjects/efficiency/efficiency.h"
 
 /* From here on, in percent of its peak, a part of the chip is what bounds a kernel. */
 #define BOUND_PCT 60
@@ -50,6 +51,9 @@ struct kernel_limit_row {
 	struct value threads_per_warp, warp_efficiency_pct;
 	struct value dram_read_bytes, dram_write_bytes, dram_bytes, dram_bytes_per_s;
 	struct value tensor_ops, tensor_ops_per_s, ops_per_byte;
+	enum peak_dtype tensor_type; /* of most of them; PEAK_DTYPES: none, or not told */
+	/* What the device allows at this many operations for a byte, and how much of it that is. */
+	struct value roof_ops_per_s, roof_pct;
 	char stall[STALL_NAME_MOST + 1]; /* the largest reason; when stall_pct is known */
 	struct value stall_pct;
 	enum kernel_bound bound;
@@ -66,10 +70,12 @@ struct kernel_limits {
 	struct kernel_limit_row *rows;
 	size_t n;
 	uint64_t launches;
+	struct efficiency_device device; /* of the first launch, for the roofs */
 };
 
-int kernel_limits_analyze(const struct run *run, const struct launch_metrics *metrics,
-			  struct kernel_limits *ret_limits);
+/* peaks: NULL: none were measured. */
+int kernel_limits_analyze(const struct run *run, const struct peaks_file *peaks,
+			  const struct launch_metrics *metrics, struct kernel_limits *ret_limits);
 void kernel_limits_release(struct kernel_limits *limits);
 
 /* Fills bound, no_bound and because from the figures of the row; see kernel_bound.c. */

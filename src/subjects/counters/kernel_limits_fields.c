@@ -37,6 +37,15 @@ static struct cell stall(const struct field_row *at)
 	return row->stall_pct.known ? cell_text(row->stall) : cell_absent(row->stall_pct.reason);
 }
 
+static struct cell tensor_type(const struct field_row *at)
+{
+	const struct kernel_limit_row *row = at->item;
+
+	return row->tensor_type < PEAK_DTYPES
+		       ? cell_text(peak_dtype_name(row->tensor_type))
+		       : cell_absent("no operations of the tensor cores, or of another type");
+}
+
 /* clang-format off */
 static const struct field fields[] = {
 	{ "kernel", NULL, UNIT_TEXT, OF(name), .meaning = "name of the kernel, demangled" },
@@ -78,6 +87,11 @@ static const struct field fields[] = {
 	  .meaning = "operations of the tensor cores in a launch, of all types that were counted" },
 	{ "tensor_ops_per_s", NULL, UNIT_COUNT, OF(tensor_ops_per_s), .meaning = "operations / time, over the launches that have both" },
 	{ "ops_per_byte", NULL, UNIT_RATIO, OF(ops_per_byte), .meaning = "tensor_ops_per_s / dram_bytes_per_s" },
+	{ "tensor_type", NULL, UNIT_TEXT, MAY_READ(TEXT, tensor_type), .meaning = "data type of most of these operations" },
+	{ "roof_ops_per_s", NULL, UNIT_COUNT, OF(roof_ops_per_s), .metric = NO_METRIC,
+	  .meaning = "the roofline at this ops_per_byte: the smaller of the type's peak and ops_per_byte * memory rate" },
+	{ "roof_pct", NULL, UNIT_PCT, OF(roof_pct), .metric = NO_METRIC,
+	  .meaning = "tensor_ops_per_s / roof_ops_per_s" },
 	{ "stall", NULL, UNIT_TEXT, MAY_READ(TEXT, stall),
 	  .meaning = "the most frequent reason for which warps could not issue, by NVIDIA's name" },
 	{ "stall_pct", NULL, UNIT_PCT, OF(stall_pct), .meaning = "its share of all such reasons that were counted" },

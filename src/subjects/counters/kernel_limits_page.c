@@ -71,7 +71,7 @@ void kernel_limits_report(const struct scene *scene, struct page *page)
 		return;
 	page_title(page, "What bounds the kernels, by hardware counters");
 	grid = page_section(page, &section_counters_kernels, scene);
-	page_table(page, grid, TOP_KERNELS, ": moescope counters --by-kernel");
+	page_table(page, grid, TOP_KERNELS, ": moescope counters --by kernel");
 	because_table(grid, TOP_KERNELS, page);
 }
 

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +32,7 @@ static int by_kernel_and_metric(const void *a, const void *b)
 	return CMP(x->kernel, y->kernel) ?: CMP(x->metric, y->metric);
 }
 
-/* The number of a row in a unit; false: it has none. */
-static bool number_in_unit(const struct run *run, size_t i, const char *unit, double *ret_value)
+bool metric_number(const struct run *run, size_t i, const char *unit, double *ret_value)
 {
 	const struct table_metric *t = &run->metric;
 	const char *own = run_string(run, t->unit[i]);
@@ -44,6 +42,65 @@ static bool number_in_unit(const struct run *run, size_t i, const char *unit, do
 		return false;
 	*ret_value = scaled_by_power(t->value[i], power);
 	return isfinite(*ret_value);
+}
+
+/* The type of operations in a metric's name: what lies between its beginning and .sum. */
+static bool tensor_type(const char *name, const char **ret_type, size_t *ret_length)
+{
+	size_t length = strlen(name), before = strlen(TENSOR_METRIC), after = strlen(".sum");
+
+	if (length <= before + after || strncmp(name, TENSOR_METRIC, before) != 0 ||
+	    strcmp(name + length - after, ".sum") != 0)
+		return false;
+	*ret_type = name + before;
+	*ret_length = length - before - after;
+	return true;
+}
+
+bool is_tensor_metric(const char *name)
+{
+	const char *type;
+	size_t length;
+
+	return tensor_type(name, &type, &length);
+}
+
+static bool type_begins(const char *type, size_t length, const char *with, size_t n, bool whole)
+{
+	return (n < length || (whole && n == length)) && !strncmp(type, with, n) &&
+	       (n == length || type[n] == '_');
+}
+
+bool tensor_metric_covers(const char *name, const char *part)
+{
+	const char *type, *other, *source;
+	size_t length, n, before;
+
+	if (!tensor_type(part, &type, &length) || !tensor_type(name, &other, &n))
+		return false;
+	source = strstr(type, "src_");
+	before = !strncmp(type, "op_", 3) && source && source < type + length
+			 ? (size_t)(source - type)
+			 : 0;
+	return type_begins(type, length, other, n, false) ||
+	       (before && type_begins(type + before, length - before, other, n, true));
+}
+
+enum peak_dtype tensor_metric_dtype(const char *name)
+{
+	const char *source = is_tensor_metric(name) ? strstr(name, "src_") : NULL;
+	int dtype = 0;
+
+	while (dtype < PEAK_DTYPES) {
+		const char *word = peak_dtype_name((enum peak_dtype)dtype);
+		size_t length = strlen(word);
+
+		if (source && !strncmp(source + strlen("src_"), word, length) &&
+		    strchr("_.", source[strlen("src_") + length]))
+			break;
+		dtype++;
+	}
+	return (enum peak_dtype)dtype;
 }
 
 /* free() them. */
@@ -57,7 +114,7 @@ static int list_times(const struct run *run, struct launch_time **ret_times, siz
 		double ns;
 
 		if (strcmp(run_string(run, t->name[i]), TIME_METRIC) != 0 ||
-		    !number_in_unit(run, i, "ns", &ns) || !(ns > 0))
+		    !metric_number(run, i, "ns", &ns) || !(ns > 0))
 			continue;
 		if (array_grow(&times, &capacity, n + 1, sizeof(*times)) < 0) {
 			free(times);
@@ -92,7 +149,7 @@ static int list_pairs(const struct run *run, const struct launch_time *times, si
 		const char *unit = amount_unit(run_string(run, t->name[i]));
 		double amount;
 
-		if (!unit || !number_in_unit(run, i, unit, &amount))
+		if (!unit || !metric_number(run, i, unit, &amount))
 			continue;
 		time = bsearch(&key, times, n_times, sizeof(key), by_launch);
 		if (!time)

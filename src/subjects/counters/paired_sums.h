@@ -7,6 +7,9 @@
 #ifndef SUBJECTS_PAIRED_SUMS_H
 #define SUBJECTS_PAIRED_SUMS_H
 
+#include <stdbool.h>
+
+#include "device/sheets/peaks.h"
 #include "tables/tables.h"
 
 #define TIME_METRIC "gpu__time_duration.sum"
@@ -23,6 +26,16 @@ struct paired_sums {
 	struct paired_sum *all; /* by kernel and metric; those of DRAM and of the tensor cores */
 	size_t n;
 };
+
+/* The number of a row of run->metric in a unit; false: it has none. */
+bool metric_number(const struct run *run, size_t row, const char *unit, double *ret_value);
+
+/* Operations of the tensor cores are counted by source, as sm__ops_path_tensor_src_fp16.sum, and also by source and
+ * target or kind of instruction: src_fp16 covers src_fp16_dst_fp32 and op_hgmma_src_fp16. */
+bool is_tensor_metric(const char *name);
+bool tensor_metric_covers(const char *name, const char *part);
+/* The type of its sources, enum peak_dtype; PEAK_DTYPES: one without a peak, or not told. */
+enum peak_dtype tensor_metric_dtype(const char *name);
 
 int paired_sums_make(const struct run *run, struct paired_sums *ret_sums);
 void paired_sums_release(struct paired_sums *sums);

@@ -436,41 +436,45 @@ static void enter_range(const struct attribution *at, size_t range, struct place
 }
 
 /* A thread whose own ranges name no phase works for the one that leads the phases. */
-static size_t lent_range(const struct attribution *at, size_t call, size_t *hint)
+static size_t lent_range(const struct attribution *at, uint16_t shard, uint32_t thread,
+			 int64_t time_ns, size_t *hint)
 {
-	const struct table_api *api = &at->run->api;
-	uint32_t leader = at->leaders && api->shard[call] < at->run->n_shards
-				  ? at->leaders[api->shard[call]]
-				  : 0;
+	uint32_t leader = at->leaders && shard < at->run->n_shards ? at->leaders[shard] : 0;
 	size_t range;
 
-	if (!leader || leader == api->thread[call])
+	if (!leader || leader == thread)
 		return NOTHING;
-	range = attribution_innermost(at, api->shard[call], leader, api->start_ns[call], hint);
+	range = attribution_innermost(at, shard, leader, time_ns, hint);
 	return range != NOTHING && at->range_places[range].phase ? range : NOTHING;
+}
+
+struct place attribution_place_of(const struct attribution *at, struct attribution_cursor *cursor,
+				  uint16_t shard, uint32_t thread, int64_t time_ns)
+{
+	struct place place = { .layer = -1, .expert = -1 };
+	size_t range;
+
+	place.step = step_index_find_near(&at->steps, at->run, shard, time_ns, &cursor->step);
+	range = attribution_innermost(at, shard, thread, time_ns, &cursor->range);
+	if (range == NOTHING) {
+		enter_range(at, lent_range(at, shard, thread, time_ns, &cursor->lent), &place);
+	} else {
+		enter_range(at, range, &place);
+		if (!place.phase) {
+			range = lent_range(at, shard, thread, time_ns, &cursor->lent);
+			place.phase = range == NOTHING ? 0 : at->range_places[range].phase;
+		}
+	}
+	return place;
 }
 
 struct place attribution_place_near(const struct attribution *at, struct attribution_cursor *cursor,
 				    size_t call)
 {
 	const struct table_api *api = &at->run->api;
-	struct place place = { .layer = -1, .expert = -1 };
-	size_t range;
 
-	place.step = step_index_find_near(&at->steps, at->run, api->shard[call],
-					  api->start_ns[call], &cursor->step);
-	range = attribution_innermost(at, api->shard[call], api->thread[call], api->start_ns[call],
-				      &cursor->range);
-	if (range == NOTHING) {
-		enter_range(at, lent_range(at, call, &cursor->lent), &place);
-	} else {
-		enter_range(at, range, &place);
-		if (!place.phase) {
-			range = lent_range(at, call, &cursor->lent);
-			place.phase = range == NOTHING ? 0 : at->range_places[range].phase;
-		}
-	}
-	return place;
+	return attribution_place_of(at, cursor, api->shard[call], api->thread[call],
+				    api->start_ns[call]);
 }
 
 struct place attribution_place(const struct attribution *at, size_t call)

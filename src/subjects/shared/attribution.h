@@ -92,6 +92,9 @@ size_t attribution_innermost(const struct attribution *at, uint16_t shard, uint3
 struct attribution_cursor {
 	size_t range, step, lent;
 };
+/* Where a thread was at a moment. */
+struct place attribution_place_of(const struct attribution *at, struct attribution_cursor *cursor,
+				  uint16_t shard, uint32_t thread, int64_t time_ns);
 /* As attribution_place and attribution_find. `call`: the work's of kernel_call and so on. */
 struct place attribution_place_near(const struct attribution *at, struct attribution_cursor *cursor,
 				    size_t call);

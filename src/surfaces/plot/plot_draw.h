@@ -6,6 +6,7 @@
 #ifndef SURFACES_PLOT_DRAW_H
 #define SURFACES_PLOT_DRAW_H
 
+#include "device/sheets/peaks.h"
 #include "surfaces/plot/plot_chart.h"
 
 typedef int plot_function(struct canvas *canvas, struct rect box, const struct plot_scene *scene);
@@ -19,7 +20,13 @@ struct roof_data {
 	const struct roofline_point *points;
 	size_t n;
 	struct value flops_per_s, bytes_per_s;
-	const char *peak;     /* what flops_per_s is the peak of */
+	const char *peak; /* what flops_per_s is the peak of */
+	/* Peaks of other data types, below it. */
+	struct {
+		const char *name;
+		double flops_per_s;
+	} lower[PEAK_DTYPES];
+	size_t n_lower;
 	const char *subtitle; /* where the peaks are from; NULL: nothing to say */
 	const char *reason;   /* why there are no points */
 };

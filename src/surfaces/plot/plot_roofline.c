@@ -2,10 +2,13 @@
  *
  * The roofline: arithmetic done a second over arithmetic done a byte, under the device's limits.
  */
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/counters/kernel_limits.h"
 #include "subjects/efficiency/efficiency.h"
 #include "surfaces/plot/plot_draw.h"
 
@@ -25,15 +28,27 @@ static const char *why_not(struct value v)
 	return v.reason ? v.reason : "not measured";
 }
 
+/* A flat part, from where it meets the slope. */
+static void draw_peak(const struct chart *chart, double from, double flops_per_s, const char *name)
+{
+	struct canvas *c = chart->canvas;
+	const struct plot_theme *theme = canvas_theme(c);
+	struct text_style_desc style = { .size = TEXT_USUAL, .align = ALIGN_RIGHT };
+	double y = chart_y(chart, flops_per_s), right = chart->data.x + chart->data.w;
+	char text[128];
+
+	canvas_line(c, chart_x(chart, from), y, right, y, theme->text, 1.5, false);
+	snprintf(text, sizeof(text), "%s %s", name, format_flops(flops_per_s).text);
+	canvas_text(c, right, y - 9, style, theme->text, text);
+}
+
 /* The largest rate that the memory allows, up to the peak; each part where it is known. */
 static void draw_roof(const struct chart *chart, const struct roof_data *data)
 {
 	struct canvas *c = chart->canvas;
 	const struct plot_theme *theme = canvas_theme(c);
-	struct text_style_desc style = { .size = TEXT_USUAL, .align = ALIGN_RIGHT };
 	bool peak = known(data->flops_per_s), memory = known(data->bytes_per_s);
 	double ridge = peak && memory ? data->flops_per_s.v / data->bytes_per_s.v : chart->x.min;
-	char text[128];
 
 	if (memory) {
 		/* Within the axes. */
@@ -45,17 +60,16 @@ static void draw_roof(const struct chart *chart, const struct roof_data *data)
 			    theme->text, 1.5, false);
 	}
 	if (peak) {
-		double y = chart_y(chart, data->flops_per_s.v);
-		double right = chart->data.x + chart->data.w;
-
-		canvas_line(c, chart_x(chart, ridge), y, right, y, theme->text, 1.5, false);
+		draw_peak(chart, ridge, data->flops_per_s.v, data->peak);
 		if (memory)
-			canvas_line(c, chart_x(chart, ridge), y, chart_x(chart, ridge),
-				    chart->data.y + chart->data.h, theme->muted, 1, true);
-		snprintf(text, sizeof(text), "%s %s", data->peak,
-			 format_flops(data->flops_per_s.v).text);
-		canvas_text(c, right, y - 9, style, theme->text, text);
+			canvas_line(c, chart_x(chart, ridge), chart_y(chart, data->flops_per_s.v),
+				    chart_x(chart, ridge), chart->data.y + chart->data.h,
+				    theme->muted, 1, true);
 	}
+	for (size_t i = 0; i < data->n_lower; i++)
+		draw_peak(chart,
+			  memory ? data->lower[i].flops_per_s / data->bytes_per_s.v : chart->x.min,
+			  data->lower[i].flops_per_s, data->lower[i].name);
 }
 
 static void describe(const struct roof_data *data, char *out, size_t size)
@@ -159,6 +173,72 @@ void plot_roofline_of(struct canvas *c, struct rect box, const struct roof_data 
 	}
 }
 
+/* The names of peaks; static, since a plot is drawn by one thread at a time. */
+static const char *peak_words(enum peak_dtype dtype)
+{
+	static const char *const words[] = { "fp64 peak", "fp32 peak", "tf32 peak",
+					     "bf16 peak", "fp16 peak", "fp8 peak" };
+
+	return words[dtype];
+}
+
+/* The roofs of the data types that kernels have: the highest one, and those below it. */
+static void measured_roofs(const struct kernel_limits *limits, struct roof_data *data)
+{
+	const double *peaks = limits->device.peaks.flops_per_s;
+	bool used[PEAK_DTYPES] = { false };
+	int highest = -1;
+
+	for (size_t i = 0; i < limits->n; i++)
+		if (limits->rows[i].tensor_type < PEAK_DTYPES)
+			used[limits->rows[i].tensor_type] = true;
+	for (int d = 0; d < PEAK_DTYPES; d++)
+		if (used[d] && peaks[d] > 0 && (highest < 0 || peaks[d] > peaks[highest]))
+			highest = d;
+	data->bytes_per_s = limits->device.memory_bytes_per_s;
+	data->flops_per_s = highest < 0 ? value_absent(limits->device.reason)
+					: value_of(peaks[highest]);
+	data->peak = highest < 0 ? "" : peak_words((enum peak_dtype)highest);
+	for (int d = 0; d < PEAK_DTYPES; d++)
+		if (used[d] && peaks[d] > 0 && peaks[d] < data->flops_per_s.v) {
+			data->lower[data->n_lower].name = peak_words((enum peak_dtype)d);
+			data->lower[data->n_lower++].flops_per_s = peaks[d];
+		}
+}
+
+/* By the hardware counters of kernels. 1: drawn; 0: they have none. */
+static int draw_measured(struct canvas *c, struct rect box, const struct kernel_limits *limits)
+{
+	struct roofline_point *points = calloc(limits->n + 1, sizeof(*points));
+	char subtitle[384] = "";
+	struct roof_data data = { .points = points, .subtitle = subtitle };
+
+	if (!points)
+		return -ENOMEM;
+	for (size_t i = 0; i < limits->n; i++) {
+		const struct kernel_limit_row *row = &limits->rows[i];
+		struct roofline_point point = { row->short_name, row->ops_per_byte.v,
+						row->tensor_ops_per_s.v, row->time_ns };
+
+		if (!row->time_ns && row->mean_ns.known)
+			point.time_ns = (int64_t)(row->mean_ns.v * (double)row->launches);
+		if (row->ops_per_byte.known && row->tensor_ops_per_s.known && usable(&point))
+			points[data.n++] = point;
+	}
+	if (data.n) {
+		measured_roofs(limits, &data);
+		if (limits->device.source && known(data.bytes_per_s))
+			snprintf(subtitle, sizeof(subtitle), "%s, %s; ", limits->device.name,
+				 limits->device.source);
+		snprintf(subtitle + strlen(subtitle), sizeof(subtitle) - strlen(subtitle),
+			 "dots: kernels, by their time; tensor operations and DRAM bytes by "
+			 "hardware counters");
+		plot_roofline_of(c, box, &data);
+	}
+	free(points);
+	return data.n > 0;
+}
+
 int plot_roofline(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
 	const struct efficiency *e = answer_efficiency(scene->answers);
@@ -173,10 +253,14 @@ int plot_roofline(struct canvas *c, struct rect box, const struct plot_scene *sc
 				  ? "no kernel belongs to an operation that told FLOPs and bytes"
 				  : "no operation told both its FLOPs and its bytes",
 	};
+	int measured;
 
 	snprintf(peak, sizeof(peak), "%s peak%s",
 		 e->dtype.known ? peak_dtype_name((enum peak_dtype)(int)e->dtype.v) : "",
 		 e->on_device ? "" : " of one core");
+	measured = draw_measured(c, box, answer_kernel_limits(scene->answers));
+	if (measured)
+		return measured < 0 ? measured : 0;
 	plot_sampled(scene, sampled, sizeof(sampled));
 	if (e->n_devices && e->devices[0].source && known(data.bytes_per_s))
 		snprintf(subtitle, sizeof(subtitle), "%s, %s; ", e->devices[0].name,

@@ -68,8 +68,8 @@ static const struct section section_plots = {
 	.name = "plots",
 	.reads = READS(&subject_steps, &subject_routing, &subject_memory, &subject_device_memory,
 		       &subject_kernels, &subject_api_calls, &subject_timeline, &subject_efficiency,
-		       &subject_comm, &subject_coverage, &subject_sampled_stacks,
-		       &subject_heap_use),
+		       &subject_comm, &subject_coverage, &subject_sampled_stacks, &subject_heap_use,
+		       &subject_kernel_limits),
 	.router_time = true,
 };
 

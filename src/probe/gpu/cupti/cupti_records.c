@@ -16,12 +16,13 @@
 #include "probe/gpu/clients/clients.h"
 #include "probe/gpu/cupti/cupti_inside.h"
 #include "probe/core/device_rows.h"
-#include "probe/core/kernel_filter.h"
+#include "probe/core/name_filter.h"
 #include "probe/gpu/cupti/launches.h"
 #include "probe/core/probe.h"
 
 struct cupti_atomic_sums cupti_added;
 _Atomic bool cupti_closing;
+struct name_filter kernel_filter = KERNEL_FILTER;
 
 PROBE_LOCK(translating);
 static bool unfinished; /* a record of the current buffer; under the lock */
@@ -32,7 +33,7 @@ void cupti_records_start(void)
 
 	pthread_mutex_lock(&translating);
 	if (session != atomic_load(&probe_session))
-		kernel_filter_start();
+		name_filter_start(&kernel_filter);
 	session = atomic_load(&probe_session);
 	pthread_mutex_unlock(&translating);
 }
@@ -94,7 +95,7 @@ static void take_kernel(const CUpti_ActivityKernel10 *from)
 	add_relaxed(from->graphNodeId ? &cupti_added.nodes : &cupti_added.launches, 1);
 	if (from->graphNodeId)
 		cupti_note_graphs();
-	if (!kernel_filter_keeps(name, from->name))
+	if (!name_filter_keeps(&kernel_filter, name, from->name))
 		return;
 	row.launch = launch_id(&launch);
 	row.untimed = !device_times(from->start, from->end, &row.start_ns, &row.duration_ns);

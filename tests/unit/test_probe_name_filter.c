@@ -8,8 +8,10 @@
 
 #include <cmocka.h>
 
-#include "probe/core/kernel_filter.h"
+#include "probe/core/name_filter.h"
 #include "probe_child.h"
+
+static struct name_filter filter = KERNEL_FILTER;
 
 static void filter_by(const char *expression)
 {
@@ -17,7 +19,7 @@ static void filter_by(const char *expression)
 		setenv("MOESCOPE_KERNEL", expression, 1);
 	else
 		unsetenv("MOESCOPE_KERNEL");
-	kernel_filter_start();
+	name_filter_start(&filter);
 }
 
 static void test_no_filter(void **state)
@@ -25,9 +27,9 @@ static void test_no_filter(void **state)
 	(void)state;
 	for (int empty = 0; empty < 2; empty++) {
 		filter_by(empty ? "" : NULL);
-		assert_true(kernel_filter_keeps(1, "anything"));
-		assert_true(kernel_filter_keeps(0, ""));
-		assert_int_equal(kernel_filter_skipped(), 0);
+		assert_true(name_filter_keeps(&filter, 1, "anything"));
+		assert_true(name_filter_keeps(&filter, 0, ""));
+		assert_int_equal(name_filter_skipped(&filter), 0);
 	}
 }
 
@@ -50,10 +52,10 @@ static void test_matching(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		filter_by(cases[i].expression);
-		if (kernel_filter_keeps(3, cases[i].name) != cases[i].kept ||
-		    kernel_filter_keeps(0, cases[i].name) != cases[i].kept)
+		if (name_filter_keeps(&filter, 3, cases[i].name) != cases[i].kept ||
+		    name_filter_keeps(&filter, 0, cases[i].name) != cases[i].kept)
 			fail_msg("case %zu", i);
-		assert_int_equal(kernel_filter_skipped(), cases[i].kept ? 0 : 2);
+		assert_int_equal(name_filter_skipped(&filter), cases[i].kept ? 0 : 2);
 	}
 }
 
@@ -69,28 +71,28 @@ static void test_remembered(void **state)
 	/* From above, so that the table grows over ids that it has no answer for yet. */
 	for (uint32_t id = NAMES; id > 0; id -= id > 10 ? 7 : 1) {
 		snprintf(name, sizeof(name), "%s %u", id % 2 ? "odd" : "even", id);
-		assert_int_equal(kernel_filter_keeps(id, name), id % 2 == 0);
+		assert_int_equal(name_filter_keeps(&filter, id, name), id % 2 == 0);
 	}
 	for (uint32_t id = 1; id <= NAMES; id++) {
 		snprintf(name, sizeof(name), "%s %u", id % 2 ? "odd" : "even", id);
-		assert_int_equal(kernel_filter_keeps(id, name), id % 2 == 0);
+		assert_int_equal(name_filter_keeps(&filter, id, name), id % 2 == 0);
 	}
-	assert_true(kernel_filter_keeps(2, "no more even"));
-	assert_false(kernel_filter_keeps(3, "even after all"));
-	assert_false(kernel_filter_keeps(0, "not interned: looked at each time"));
-	assert_true(kernel_filter_keeps(0, "even, looked at each time"));
+	assert_true(name_filter_keeps(&filter, 2, "no more even"));
+	assert_false(name_filter_keeps(&filter, 3, "even after all"));
+	assert_false(name_filter_keeps(&filter, 0, "not interned: looked at each time"));
+	assert_true(name_filter_keeps(&filter, 0, "even, looked at each time"));
 	/* Another start forgets. */
 	filter_by("^even");
-	assert_int_equal(kernel_filter_skipped(), 0);
-	assert_true(kernel_filter_keeps(3, "even after all"));
+	assert_int_equal(name_filter_skipped(&filter), 0);
+	assert_true(name_filter_keeps(&filter, 3, "even after all"));
 }
 
 static void wrong_expression(void)
 {
 	start_at(MOESCOPE_TRACE);
 	filter_by("a(b");
-	CHECK(kernel_filter_keeps(1, "anything"));
-	CHECK(kernel_filter_skipped() == 0);
+	CHECK(name_filter_keeps(&filter, 1, "anything"));
+	CHECK(name_filter_skipped(&filter) == 0);
 	moescope_stop();
 }
 
