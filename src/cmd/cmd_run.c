@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text/format.h"
 #include "cmd/options/common_options.h"
 #include "cmd/options/listening.h"
 #include "cmd/options/run_options.h"
@@ -485,6 +486,27 @@ static void say_left_out(void *context, const char *line)
 	say("%s.", line);
 }
 
+#define LAUNCHES 1000 /* that are counted, unless --launch-count says otherwise */
+/* What one took on an H200: see docs/benchmarks.md. */
+#define ALONE_MS 20
+#define IN_A_ROW_MS 1.1
+
+static uint64_t launches_counted(const struct values *values)
+{
+	return values->launch_count ? values->launch_count : LAUNCHES;
+}
+
+static void tell_cost(const struct values *values, const char *planned)
+{
+	uint64_t launches = launches_counted(values);
+	/* As src/exact does it: several groups, or other kernels between, end a row. */
+	bool alone = values->kernel || strchr(planned, ';');
+
+	say("counting %llu launches, one at a time, took %s on an H200; --launch-count changes that.",
+	    (unsigned long long)launches,
+	    format_ns((double)launches * (alone ? ALONE_MS : IN_A_ROW_MS) * 1e6).text);
+}
+
 /* Likewise. The caller frees what the plan then points to. */
 static char *choose_counters(const struct values *values, struct record_plan *plan)
 {
@@ -503,9 +525,11 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 		free(planned);
 		planned = NULL;
 	}
+	if (planned)
+		tell_cost(values, planned);
 	plan->exact = planned;
 	plan->launch_skip = values->launch_skip;
-	plan->launch_count = values->launch_count;
+	plan->launch_count = launches_counted(values);
 	plan->range = values->range;
 	plan->layer = values->layer;
 	plan->expert = values->expert;

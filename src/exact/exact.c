@@ -34,7 +34,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PATIENCE_MS 1000
-#define LAUNCHES 1000 /* counted, unless --launch-count says otherwise */
 #define KERNELS_MOST 4096
 #define RANGES_DEEP 64 /* that are looked at around a launch */
 
@@ -492,7 +491,7 @@ static int begin(struct err *err)
 	/* Each kernel takes its turn with the groups; and between kernels that match are others. */
 	window_most = by_kernel || ranges_groups() > 1 ? 1 : RANGES_MOST;
 	atomic_store(&to_skip, number_of("MOESCOPE_LAUNCH_SKIP", 0));
-	left_to_count = number_of("MOESCOPE_LAUNCH_COUNT", LAUNCHES);
+	left_to_count = number_of("MOESCOPE_LAUNCH_COUNT", 0);
 	for (size_t g = 0; g < ranges_groups(); g++) {
 		size_t n;
 		const char **metrics = ranges_metrics(g, &n);

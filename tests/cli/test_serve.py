@@ -28,7 +28,7 @@ OTHER_ROUTES = ("events", "sql", "stacks")  # of a run, beside its views
 
 
 # Tables that a flag of a command shows.
-FLAGS = {"counters-kernels": ["counters", "--by", "kernel"]}
+FLAGS = {f"counters-{by}s": ["counters", "--by", by] for by in ("kernel", "range", "layer", "expert")}
 
 
 @test

@@ -108,6 +108,29 @@ def test_files_and_their_columns(profiler):
             "expert_utilization")
 
 
+def test_hardware_counters(profiler, tmp_path):
+    """What a kernel profiler counted in the same run, by kernels' time."""
+    with profiler as p:
+        p.profile_memory_allocation(1000)
+    before = json.load(open(profiler.report_files["report"], encoding="utf-8"))["stats"]
+    assert before["kernel"]["occupancy_percent"] is None and "counters" in before["kernel"]["occupancy_percent_reason"]
+    table = tmp_path / "ncu.csv"
+    table.write_text(
+        '"ID","Process ID","Kernel Name","Device","CC","gpu__time_duration.sum","dram__bytes.sum",'
+        '"sm__warps_active.avg.pct_of_peak_sustained_active","lts__t_sector_hit_rate.pct"\n'
+        '"","","","","","ns","byte","%","%"\n"0","5","a","0","9.0","3000","6000","80","10"\n'
+        '"1","5","b","0","9.0","1000","6000","40","50"\n', encoding="utf-8")
+    lib.run_tool("import", str(table), "-o", str(tmp_path / "counted.mscope"))
+    for shard in (tmp_path / "counted.mscope").glob("*.mst"):
+        shard.rename(os.path.join(profiler.run, shard.name))
+    after = json.load(open(profiler.generate_reports()["report"], encoding="utf-8"))["stats"]
+    assert after["kernel"]["occupancy_percent"] == pytest.approx(70)
+    assert after["kernel"]["memory_bandwidth_gbps"] == pytest.approx(3)
+    assert after["data_movement"]["gpu_memory_bandwidth_gbps"] == pytest.approx(3)
+    assert after["data_movement"]["cache_hit_rate"] == pytest.approx(20)
+    assert "cache_hit_rate_reason" not in after["data_movement"]
+
+
 def test_plots(profiler):
     pytest.importorskip("matplotlib")
     with profiler as p:

@@ -58,6 +58,33 @@ static struct kernel_limits of_one_kernel(struct run *run, const char *const *na
 	return analyzed(run);
 }
 
+/* Clocks are left as they are, so they may change; one launch says nothing of it. */
+static void test_spreads(void **state)
+{
+	static const char *const names[] = {
+		"gpu__time_duration.sum",
+		"gpu__time_duration.sum",
+		"gpc__cycles_elapsed.avg.per_second",
+		"gpc__cycles_elapsed.avg.per_second",
+		"gpc__cycles_elapsed.avg.per_second",
+	};
+	static const double values[] = { 90, 110, 1.5e9, 1.7e9, 1.6e9 };
+	struct run *run = fake_run_new();
+	struct kernel_limits limits = of_one_kernel(run, names, values, 5);
+
+	(void)state;
+	is_about(limits.rows->time_spread_pct, 20);
+	is_about(limits.rows->clock_spread_pct, 12.5);
+	kernel_limits_release(&limits);
+	fake_run_free(run);
+	run = fake_run_new();
+	limits = of_one_kernel(run, names, values, 1);
+	is_absent(limits.rows->time_spread_pct, "one launch alone has it");
+	is_absent(limits.rows->clock_spread_pct, "gpc__cycles_elapsed was not counted");
+	kernel_limits_release(&limits);
+	fake_run_free(run);
+}
+
 /* What one pass counts, each of it at another launch. */
 static void test_single_passes(void **state)
 {
@@ -309,10 +336,15 @@ static void test_extremes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order_and_shares),  cmocka_unit_test(test_single_passes),
-		cmocka_unit_test(test_put_together),	  cmocka_unit_test(test_rates),
-		cmocka_unit_test(test_tensor_operations), cmocka_unit_test(test_latency),
-		cmocka_unit_test(test_small_and_unknown), cmocka_unit_test(test_rule),
+		cmocka_unit_test(test_order_and_shares),
+		cmocka_unit_test(test_single_passes),
+		cmocka_unit_test(test_spreads),
+		cmocka_unit_test(test_put_together),
+		cmocka_unit_test(test_rates),
+		cmocka_unit_test(test_tensor_operations),
+		cmocka_unit_test(test_latency),
+		cmocka_unit_test(test_small_and_unknown),
+		cmocka_unit_test(test_rule),
 		cmocka_unit_test(test_extremes),
 	};
 

@@ -109,9 +109,33 @@ def _device_figures(run: str, document: Json) -> None:
         "no device was recorded: run the program under 'moescope run' on a machine with a GPU")
     document["verdicts"] = report["verdicts"]
     document["loss"] = {name: n for name, n in report["loss"].items() if n}
-    kernel = document["stats"]["kernel"]
-    put(kernel, "occupancy_percent", None, NO_COUNTERS)
-    put(kernel, "memory_bandwidth_gbps", None, NO_COUNTERS)
+    _counter_figures(run, document["stats"])
+
+
+def _counter_figures(run: str, stats: Json) -> None:
+    """Hardware counters of the run: of the device over time, and of single kernels."""
+    hardware = lib.table("hardware", run)
+    kernels = lib.table("counters", run, "--by", "kernel")["rows"]
+    moved, kernel = stats["data_movement"], stats["kernel"]
+    rate = next((row["dram_bytes_per_s"] for row in hardware["total"]["traffic"]), None)
+    per_kernel = _mean(kernels, "dram_bytes_per_s")
+    _found(moved, "gpu_memory_bandwidth_gbps", per_kernel if rate is None else rate, 1e9)
+    hits = next((row["mean"] for row in hardware["rows"] if row["counter"] == "l2_hit_pct"), None)
+    _found(moved, "cache_hit_rate", _mean(kernels, "l2_hit_pct") if hits is None else hits)
+    _found(kernel, "occupancy_percent", _mean(kernels, "achieved_occupancy_pct"))
+    _found(kernel, "memory_bandwidth_gbps", per_kernel, 1e9)
+
+
+def _mean(kernels: list[Json], key: str) -> Optional[float]:
+    """Over the kernels that have it, by their time."""
+    known = [(row[key], row["launches"] * (row["mean_ns"] or 0)) for row in kernels if row[key] is not None]
+    weight = sum(time_ns for _, time_ns in known)
+    return sum(value * time_ns for value, time_ns in known) / weight if weight else None
+
+
+def _found(into: Json, key: str, value: Optional[float], unit: float = 1) -> None:
+    into.pop(key + "_reason", None)
+    put(into, key, None if value is None else value / unit, NO_COUNTERS)
 
 
 def _plots(path: Any, stats: Json, histories: Histories,

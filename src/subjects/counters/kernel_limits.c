@@ -258,10 +258,28 @@ static void find_stall(const struct of_kernel *of, struct kernel_limit_row *row)
 				 : value_absent("stalls were not counted, or there were none");
 }
 
+/* How far apart a metric's values were in the launches. */
+static struct value spread_of(const struct of_kernel *of, const char *name, const char *not_counted)
+{
+	for (size_t i = 0; i < of->n; i++) {
+		const struct launch_metric_row *row = &of->rows[i];
+
+		if (strcmp(run_string(of->run, row->metric), name) != 0 || !row->mean.known)
+			continue;
+		if (row->numbers < 2)
+			return value_absent("one launch alone has it");
+		return value_ratio(value_of(row->max.v - row->min.v), row->mean, 100, "it is 0");
+	}
+	return value_absent(not_counted);
+}
+
 /* What follows from other figures. */
 static void derive_figures(struct of_kernel *of, struct kernel_limit_row *row)
 {
 	of->mean_ns = row->mean_ns;
+	row->time_spread_pct = spread_of(of, TIME_METRIC, "gpu__time_duration was not counted");
+	row->clock_spread_pct = spread_of(of, "gpc__cycles_elapsed.avg.per_second",
+					  "gpc__cycles_elapsed was not counted");
 	if (row->dram_read_bytes.known && row->dram_write_bytes.known) {
 		row->dram_bytes = value_sum(row->dram_read_bytes, row->dram_write_bytes);
 		row->dram_bytes_per_s = value_sum(

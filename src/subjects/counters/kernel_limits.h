@@ -17,6 +17,8 @@
 #define BOUND_PCT 60
 /* Fewer active warps than this, in percent of those that fit, hide little latency. */
 #define FEW_WARPS_PCT 25
+/* Times that were measured at clocks further apart than this do not compare. */
+#define CLOCK_SPREAD_PCT 5
 
 /* BOUND(NAME, word) */
 #define KERNEL_BOUNDS(BOUND)                                                                       \
@@ -42,6 +44,8 @@ struct kernel_limit_row {
 	uint32_t kernel;	 /* string */
 	uint64_t launches;	 /* that were measured */
 	struct value mean_ns;
+	/* (largest - smallest) / mean over its launches: of their time, and of the clock meanwhile. */
+	struct value time_spread_pct, clock_spread_pct;
 	struct value share_pct; /* of the device time of all kernels of the run */
 	struct value sm_pct, sm_active_pct, tensor_pct, dram_pct, l2_pct;
 	struct value l1_hit_pct, l2_hit_pct;

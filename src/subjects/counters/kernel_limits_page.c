@@ -37,6 +37,27 @@ static void because_table(const struct grid *figures, size_t limit, struct page 
 	page_table(page, grid, limit, PAGE_MORE_ROWS);
 }
 
+/* Clocks are left as they are: they may have changed from launch to launch. */
+static void tell_clocks(const struct kernel_limits *limits, struct page *page)
+{
+	size_t kernels = 0;
+	double most = 0;
+
+	for (size_t i = 0; i < limits->n; i++) {
+		const struct value *spread = &limits->rows[i].clock_spread_pct;
+
+		if (!spread->known || spread->v < CLOCK_SPREAD_PCT)
+			continue;
+		kernels++;
+		most = spread->v > most ? spread->v : most;
+	}
+	if (kernels)
+		page_words(page, 2, 4,
+			   "clocks changed while launches were measured, by up to %.0f%% (kernels: "
+			   "%zu): times and rates are means over them",
+			   most, kernels);
+}
+
 static void limits_page(const struct scene *scene, const struct grid *grid, struct page *page)
 {
 	const struct kernel_limits *limits = answer_kernel_limits(scene->answers);
@@ -49,6 +70,7 @@ static void limits_page(const struct scene *scene, const struct grid *grid, stru
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
 	because_table(grid, scene->limit, page);
+	tell_clocks(limits, page);
 	page_line(page, 2, "measured: launches %" PRIu64 ", of kernels %zu", limits->launches,
 		  limits->n);
 }
@@ -73,6 +95,7 @@ void kernel_limits_report(const struct scene *scene, struct page *page)
 	grid = page_section(page, &section_counters_kernels, scene);
 	page_table(page, grid, TOP_KERNELS, ": moescope counters --by kernel");
 	because_table(grid, TOP_KERNELS, page);
+	tell_clocks(answer_kernel_limits(scene->answers), page);
 }
 
 const struct section section_counters_kernels = {
