@@ -11,6 +11,12 @@ import { Picture, Stage } from "./picture";
 const MOST = 10;
 const SHARES = ["share_pct", "self_cpu_pct"];
 
+// A number alone says nothing: "layer 3".
+function word(part: string, row: Fields): string {
+  const number = num(row[part]);
+  return number === null ? text(row[part]) : `${part} ${number}`;
+}
+
 export function shares(rows: Fields[], view: View, stage: Stage): Chart | null {
   const key = SHARES.find((candidate) => rows.some((row) => num(row[candidate]) !== null));
   if (!key) return null;
@@ -18,7 +24,7 @@ export function shares(rows: Fields[], view: View, stage: Stage): Chart | null {
     .sort((a, b) => (num(b[key]) ?? 0) - (num(a[key]) ?? 0)).slice(0, MOST);
   return new BarsChart({ title: view.title, parts: ["share"], format: pct, bars: top.map((row) => {
     const share = num(row[key]) ?? 0;
-    const name = text(row["short_name"]) || view.id.map((part) => text(row[part])).filter(Boolean).join(" ");
+    const name = text(row["short_name"]) || view.id.map((part) => word(part, row)).filter(Boolean).join(" ");
     const time = num(row["time_ns"]) ?? num(row["self_cpu_ns"]);
     const words = `${name}: ${pct(share)}${time === null ? "" : `, ${ns(time)}`}`;
     return { name, parts: [share], label: pct(share), words, open: () => stage.openRow(view.name, rowKey(view, row)) };
@@ -26,7 +32,7 @@ export function shares(rows: Fields[], view: View, stage: Stage): Chart | null {
 }
 
 export function sharesPicture(stage: Stage, view: View): Picture {
-  const figure = new Figure(`${view.title} by their share of the time`);
+  const figure = new Figure(`${view.title}: share of the time`);
   return {
     element: el("div", { class: "pictures" }, figure.element),
     update: (document) => figure.show(shares(rowsOf(document["rows"]), view, stage)),
