@@ -6,7 +6,7 @@ timeline  'run --counters timeline' while known kernels run, against NVML's read
           samples against those of the program
 cost      a training and large products, with and without sampling every millisecond, in turns in one process
 exact     'run --counters' of single kernels (with MOESCOPE_TRUST=1) against Nsight Compute and arithmetic: DRAM bytes, tensor
-          operations, L2 hit rate and SM use of each of the known kernels
+          operations, L2 hit rate and SM use of each of the known kernels; and by their NVTX ranges against arithmetic
 
 Ends with 'N passed, N failed'."""
 import argparse
@@ -156,6 +156,9 @@ METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.
            "lts__t_sectors_lookup_miss.sum", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum")
 
 
+ROUNDS = 12
+
+
 def by_nsight(folder):
     log = os.path.join(folder, "ncu.csv")
     subprocess.run(["ncu", "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--csv", "--page",
@@ -174,7 +177,7 @@ def exact(args, folder):
     import known_kernels
 
     run = os.path.join(folder, "exact.mscope")
-    env = dict(os.environ, ROUNDS="12")
+    env = dict(os.environ, ROUNDS=str(ROUNDS))
     r = subprocess.run([args.tool, "run", "-q", "--no-auto", "--counters", ",".join(METRICS), "--launch-count", "100000", "-o",
                         run, "--", sys.executable, os.path.join(HERE, "known_kernels.py")], env=env, capture_output=True,
                        text=True, check=False, timeout=300)
@@ -203,6 +206,12 @@ def exact(args, folder):
         if name in known_kernels.BYTES:
             read, _ = known_kernels.BYTES[name]
             results[f"{name} by arithmetic"] = abs(mine["dram__bytes_read.sum"] / read - 1) <= 0.05
+    places = {row["range"]: row for row in sql(args, run, "select * from range_counters")}
+    amounts = [(name, "tensor_ops", known, 0.03) for name, (_, known) in known_kernels.TENSOR.items()]
+    for name, amount, known, most in amounts + [("sum", "dram_bytes", known_kernels.BYTES["sum"][0], 0.05)]:
+        found = float(places.get(name, {}).get(amount) or 0) / ROUNDS
+        print(f"range {name}: {amount} {found / known - 1:+.1%} from arithmetic")
+        results[f"range {name} by arithmetic"] = abs(found / known - 1) <= most
     return results
 
 

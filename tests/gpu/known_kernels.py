@@ -2,7 +2,7 @@
 """Twelve operations whose kernels are known: bandwidth, tensor cores in three formats, a gather, small ones.
 
 make() returns them by name; once() runs each so many times. As a program: once, between cudaProfilerStart and Stop, for
-Nsight Compute (ncu --profile-from-start off). ROUNDS: how often."""
+Nsight Compute (ncu --profile-from-start off), each in an NVTX range of its name. ROUNDS: how often."""
 import os
 
 import torch
@@ -51,8 +51,9 @@ def main():
     torch.cuda.synchronize()
     torch.cuda.cudart().cudaProfilerStart()
     for _ in range(int(os.environ.get("ROUNDS", "1"))):
-        for run in operations.values():
-            run()
+        for name, run in operations.items():
+            with torch.cuda.nvtx.range(name):
+                run()
     torch.cuda.synchronize()
     torch.cuda.cudart().cudaProfilerStop()
 
