@@ -17,12 +17,13 @@
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "inject.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define AHEAD_NS UINT64_C(5000000000)
@@ -69,18 +70,9 @@ static struct {
 EXPORTED void fake_begin(void);
 EXPORTED void fake_call(int id, const char *name, size_t context, int failed, int hidden);
 
-/* What the driver does at the first call. */
 void fake_begin(void)
 {
-	const char *path = getenv("CUDA_INJECTION64_PATH");
-	void *library = path ? dlopen(path, RTLD_NOW) : NULL;
-	void *symbol = library ? dlsym(library, "InitializeInjection") : NULL;
-	int (*initialize)(void);
-
-	if (!symbol)
-		return;
-	memcpy(&initialize, &symbol, sizeof(initialize));
-	initialize();
+	inject();
 }
 
 static void kernel_runs(CUcontext context)

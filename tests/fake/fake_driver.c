@@ -4,11 +4,8 @@
  * that CUDA_INJECTION64_PATH names. Kernels "run" by being delivered by the scripted CUPTI. One
  * thread.
  */
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "fake_cupti.h"
+#include "inject.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -17,19 +14,6 @@ EXPORTED CUresult cuInit(unsigned int flags);
 EXPORTED void fake_driver_launch(unsigned int n);
 
 static uint32_t correlation;
-
-static void inject(void)
-{
-	const char *path = getenv("CUDA_INJECTION64_PATH");
-	void *library = path && *path ? dlopen(path, RTLD_NOW) : NULL;
-	void *symbol = library ? dlsym(library, "InitializeInjection") : NULL;
-	int (*initialize)(void);
-
-	if (!symbol)
-		return;
-	memcpy(&initialize, &symbol, sizeof(initialize));
-	initialize();
-}
 
 CUresult cuInit(unsigned int flags)
 {

@@ -15,7 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
-from check import Checks, Skip, Trouble  # noqa: E402
+from check import Checks, Skip  # noqa: E402
 
 PROGRAM = [sys.executable, os.path.join(ROOT, "examples", "advice", "cuda_bad.py")]
 VERDICTS = {"loader": "gpu-starved-data", "tiny": "gpu-starved-launch",
@@ -76,15 +76,7 @@ def main():
         parser.error(f"there is only {', '.join(VERDICTS)}")
     with tempfile.TemporaryDirectory() as folder:
         checks = Checks(args.build, folder)
-        for name in names:
-            try:
-                check_problem(checks, name)
-            except Skip as why:
-                print(f"skip {name}: {why}", flush=True)
-            except Trouble as trouble:
-                checks.check(name, False, str(trouble))
-    print(f"{checks.passed} passed, {checks.failed} failed")
-    return 1 if checks.failed else 0
+        return checks.each(names, check_problem)
 
 
 if __name__ == "__main__":

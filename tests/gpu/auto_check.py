@@ -18,7 +18,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from check import Checks, Skip, Trouble, last_json  # noqa: E402
+from check import Checks, Skip, last_json  # noqa: E402
 
 STEPS = 300
 LIMIT_S = 600
@@ -199,15 +199,7 @@ def main():
         except Skip as why:
             print(f"skip auto: {why}")
             names = []
-        for name in names:
-            try:
-                check_one(checks, args, name)
-            except Skip as why:
-                print(f"skip {name}: {why}", flush=True)
-            except Trouble as trouble:
-                checks.check(name, False, str(trouble))
-    print(f"{checks.passed} passed, {checks.failed} failed")
-    return 1 if checks.failed else 0
+        return checks.each(names, lambda checks, name: check_one(checks, args, name))
 
 
 if __name__ == "__main__":

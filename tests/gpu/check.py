@@ -49,6 +49,18 @@ class Checks:
         self.failed += not good
         print(f"ok {name}" if good else f"FAIL {name}: {why}", flush=True)
 
+    def each(self, names, test):
+        """test(self, name) of every name, and the exit status."""
+        for name in names:
+            try:
+                test(self, name)
+            except Skip as why:
+                print(f"skip {name}: {why}", flush=True)
+            except Trouble as trouble:
+                self.check(name, False, str(trouble))
+        print(f"{self.passed} passed, {self.failed} failed")
+        return 1 if self.failed else 0
+
     def run(self, *words, limit=60, env=None):
         """Status 124: it timed out."""
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "fake_counters.h"
+#include "figures.h"
 #include "subjects/counters/kernel_limits.h"
 
 static struct kernel_limits analyzed(const struct run *run)
@@ -32,18 +33,6 @@ static const struct kernel_limit_row *named(const struct kernel_limits *limits, 
 			return &limits->rows[i];
 	fail_msg("no row of %s", name);
 	return NULL;
-}
-
-static void is_about(struct value value, double expected)
-{
-	assert_true(value.known);
-	assert_true(fabs(value.v - expected) <= 1e-9 * fabs(expected));
-}
-
-static void is_absent(struct value value, const char *reason)
-{
-	assert_false(value.known);
-	assert_string_equal(value.reason, reason);
 }
 
 static struct kernel_limits of_one_kernel(struct run *run, const char *const *names,

@@ -149,14 +149,6 @@ static bool type_is_part(const struct of_kernel *of, const char *name)
 	return false;
 }
 
-static struct value value_ratio(struct value a, struct value b, double factor, const char *no_b)
-{
-	if (!a.known || !b.known)
-		return a.known ? b : a;
-	return b.v > 0 && isfinite(factor * a.v / b.v) ? value_of(factor * a.v / b.v)
-						       : value_absent(no_b);
-}
-
 /* A metric a second: over the launches that have it and a time, else by the means. */
 static struct value rate_of(const struct of_kernel *of, const struct launch_metric_row *row,
 			    struct value mean)

@@ -5,6 +5,7 @@
 #ifndef SUBJECTS_VALUE_H
 #define SUBJECTS_VALUE_H
 
+#include <math.h>
 #include <stdbool.h>
 
 struct value {
@@ -21,6 +22,16 @@ static inline struct value value_of(double v)
 static inline struct value value_absent(const char *reason)
 {
 	return (struct value){ .reason = reason };
+}
+
+/* factor * a / b; absent as a or b is, and for the reason no_b where there is no such number. */
+static inline struct value value_ratio(struct value a, struct value b, double factor,
+				       const char *no_b)
+{
+	if (!a.known || !b.known)
+		return a.known ? b : a;
+	return b.v > 0 && isfinite(factor * a.v / b.v) ? value_of(factor * a.v / b.v)
+						       : value_absent(no_b);
 }
 
 #endif

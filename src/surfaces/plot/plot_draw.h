@@ -22,8 +22,8 @@ struct roof_data {
 	struct value flops_per_s, bytes_per_s;
 	const char *peak; /* what flops_per_s is the peak of */
 	/* Peaks of other data types, below it. */
-	struct {
-		const char *name;
+	struct roof_peak {
+		enum peak_dtype dtype;
 		double flops_per_s;
 	} lower[PEAK_DTYPES];
 	size_t n_lower;

@@ -28,6 +28,12 @@ static const char *why_not(struct value v)
 	return v.reason ? v.reason : "not measured";
 }
 
+/* "bf16 peak"; PEAK_DTYPES: the type is not known. */
+static void peak_words(enum peak_dtype dtype, char *words, size_t size)
+{
+	snprintf(words, size, "%s peak", dtype < PEAK_DTYPES ? peak_dtype_name(dtype) : "");
+}
+
 /* A flat part, from where it meets the slope. */
 static void draw_peak(const struct chart *chart, double from, double flops_per_s, const char *name)
 {
@@ -66,10 +72,14 @@ static void draw_roof(const struct chart *chart, const struct roof_data *data)
 				    chart_x(chart, ridge), chart->data.y + chart->data.h,
 				    theme->muted, 1, true);
 	}
-	for (size_t i = 0; i < data->n_lower; i++)
-		draw_peak(chart,
-			  memory ? data->lower[i].flops_per_s / data->bytes_per_s.v : chart->x.min,
-			  data->lower[i].flops_per_s, data->lower[i].name);
+	for (size_t i = 0; i < data->n_lower; i++) {
+		double flops_per_s = data->lower[i].flops_per_s;
+		char name[64];
+
+		peak_words(data->lower[i].dtype, name, sizeof(name));
+		draw_peak(chart, memory ? flops_per_s / data->bytes_per_s.v : chart->x.min,
+			  flops_per_s, name);
+	}
 }
 
 static void describe(const struct roof_data *data, char *out, size_t size)
@@ -173,17 +183,9 @@ void plot_roofline_of(struct canvas *c, struct rect box, const struct roof_data 
 	}
 }
 
-/* The names of peaks; static, since a plot is drawn by one thread at a time. */
-static const char *peak_words(enum peak_dtype dtype)
-{
-	static const char *const words[] = { "fp64 peak", "fp32 peak", "tf32 peak",
-					     "bf16 peak", "fp16 peak", "fp8 peak" };
-
-	return words[dtype];
-}
-
 /* The roofs of the data types that kernels have: the highest one, and those below it. */
-static void measured_roofs(const struct kernel_limits *limits, struct roof_data *data)
+static void measured_roofs(const struct kernel_limits *limits, struct roof_data *data, char *peak,
+			   size_t size)
 {
 	const double *peaks = limits->device.peaks.flops_per_s;
 	bool used[PEAK_DTYPES] = { false };
@@ -198,20 +200,19 @@ static void measured_roofs(const struct kernel_limits *limits, struct roof_data 
 	data->bytes_per_s = limits->device.memory_bytes_per_s;
 	data->flops_per_s = highest < 0 ? value_absent(limits->device.reason)
 					: value_of(peaks[highest]);
-	data->peak = highest < 0 ? "" : peak_words((enum peak_dtype)highest);
+	peak_words(highest < 0 ? PEAK_DTYPES : (enum peak_dtype)highest, peak, size);
 	for (int d = 0; d < PEAK_DTYPES; d++)
-		if (used[d] && peaks[d] > 0 && peaks[d] < data->flops_per_s.v) {
-			data->lower[data->n_lower].name = peak_words((enum peak_dtype)d);
-			data->lower[data->n_lower++].flops_per_s = peaks[d];
-		}
+		if (used[d] && peaks[d] > 0 && peaks[d] < data->flops_per_s.v)
+			data->lower[data->n_lower++] = (struct roof_peak){ (enum peak_dtype)d,
+									   peaks[d] };
 }
 
 /* By the hardware counters of kernels. 1: drawn; 0: they have none. */
 static int draw_measured(struct canvas *c, struct rect box, const struct kernel_limits *limits)
 {
 	struct roofline_point *points = calloc(limits->n + 1, sizeof(*points));
-	char subtitle[384] = "";
-	struct roof_data data = { .points = points, .subtitle = subtitle };
+	char subtitle[384] = "", peak[64];
+	struct roof_data data = { .points = points, .peak = peak, .subtitle = subtitle };
 
 	if (!points)
 		return -ENOMEM;
@@ -226,7 +227,7 @@ static int draw_measured(struct canvas *c, struct rect box, const struct kernel_
 			points[data.n++] = point;
 	}
 	if (data.n) {
-		measured_roofs(limits, &data);
+		measured_roofs(limits, &data, peak, sizeof(peak));
 		if (limits->device.source && known(data.bytes_per_s))
 			snprintf(subtitle, sizeof(subtitle), "%s, %s; ", limits->device.name,
 				 limits->device.source);
