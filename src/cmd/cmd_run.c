@@ -488,7 +488,7 @@ static void say_left_out(void *context, const char *line)
 
 #define LAUNCHES 1000 /* that are counted, unless --launch-count says otherwise */
 /* What one took on an H200: see docs/benchmarks.md. */
-#define ALONE_MS 20
+#define ALONE_MS 20.0
 #define IN_A_ROW_MS 1.1
 
 static uint64_t launches_counted(const struct values *values)
@@ -502,9 +502,11 @@ static void tell_cost(const struct values *values, const char *planned)
 	/* As src/exact does it: several groups, or other kernels between, end a row. */
 	bool alone = values->kernel || strchr(planned, ';');
 
-	say("counting %llu launches, one at a time, took %s on an H200; --launch-count changes that.",
-	    (unsigned long long)launches,
-	    format_ns((double)launches * (alone ? ALONE_MS : IN_A_ROW_MS) * 1e6).text);
+	say("counting %llu launches, one at a time, will take %s %s, at the %g ms each that an H200 took; "
+	    "--launch-count changes that.",
+	    (unsigned long long)launches, alone ? "about" : "at least",
+	    format_ns((double)launches * (alone ? ALONE_MS : IN_A_ROW_MS) * 1e6).text,
+	    alone ? ALONE_MS : IN_A_ROW_MS);
 }
 
 /* Likewise. The caller frees what the plan then points to. */

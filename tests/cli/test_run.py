@@ -287,7 +287,8 @@ def environment_of_the_program():
     script = "env | grep ^MOESCOPE_ | sort"
     outer = environment(MOESCOPE_RING_KB="77", MOESCOPE_SCHEDULE="nonsense", MOESCOPE_RUN="/x",
                         MOESCOPE_KERNEL="x", MOESCOPE_RANKS="5", MOESCOPE_BUDGET="off",
-                        MOESCOPE_STAY_ATTACHED="1", MOESCOPE_AUTO="x")
+                        MOESCOPE_STAY_ATTACHED="1", MOESCOPE_AUTO="x", MOESCOPE_EXACT="a", MOESCOPE_RANGE="a",
+                        MOESCOPE_LAUNCH_SKIP="1", MOESCOPE_LAUNCH_COUNT="1", MOESCOPE_LAUNCH_LAYER="1", MOESCOPE_LAUNCH_EXPERT="1")
     r = moescope("run", "-q", "-o", "a.mscope", "--", "sh", "-c", script, env=outer)
     equal(r.out.splitlines(), ["MOESCOPE_AUTO=1", "MOESCOPE_BUDGET=1", "MOESCOPE_DEVICE_MB=128",
                                "MOESCOPE_LEVEL=trace",

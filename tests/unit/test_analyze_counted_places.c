@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <math.h>
 #include <string.h>
 
 #include "fake_run.h"
+#include "figures.h"
 #include "subjects/counters/counted_places.h"
 #include "subjects/counters/device_counters.h"
 #include "subjects/shared/attribution.h"
@@ -21,18 +21,6 @@
 #define WRITE "dram__bytes_write.sum"
 #define BF16 "sm__ops_path_tensor_src_bf16.sum"
 #define BF16_TO_FP32 "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
-
-static void is_about(struct value value, double expected)
-{
-	assert_true(value.known);
-	assert_true(fabs(value.v - expected) <= 1e-9 * fabs(expected));
-}
-
-static void is_absent(struct value value, const char *reason)
-{
-	assert_false(value.known);
-	assert_string_equal(value.reason, reason);
-}
 
 static struct counted_places analyzed(struct run *run)
 {
@@ -117,6 +105,8 @@ static void test_groups_take_turns(void **state)
 	is_about(row->layer, 2);
 	assert_int_equal(row->launches, 8);
 	assert_int_equal(row->kernels, 1);
+	is_about(row->measured_pct, 50);
+	assert_true(places.estimated);
 	is_about(row->time_ns, 160);
 	is_about(row->share_pct, 40);
 	/* The mean of 100 to 103 and 20, for eight launches. */
@@ -172,7 +162,15 @@ static void test_unknown_tokens(void **state)
 	places = analyzed(run);
 	assert_int_equal(places.launches, 3);
 	is_about(of_expert(&places, 0)->dram_bytes_per_token, 3.0 / 4);
+	assert_false(places.estimated);
 	counted_places_release(&places);
+	/* A launch of the whole step was to be counted and was not: nobody knows its bytes. */
+	fake_add_counted(run, 0,
+			 &(struct row_counted){ .time_ns = 1121, .profile = 79, .thread = 1 });
+	places = analyzed(run);
+	is_absent(of_expert(&places, 0)->tokens, "no step was counted from its begin to its end");
+	counted_places_release(&places);
+	run->counted.n--;
 	fake_add_routing(run, other, &(struct row_routing){ .step = 1, .layer = 2 });
 	places = analyzed(run);
 	is_absent(of_expert(&places, 0)->tokens, "several processes recorded routing");

@@ -117,13 +117,19 @@ def _counter_figures(run: str, stats: Json) -> None:
     hardware = lib.table("hardware", run)
     kernels = lib.table("counters", run, "--by", "kernel")["rows"]
     moved, kernel = stats["data_movement"], stats["kernel"]
-    rate = next((row["dram_bytes_per_s"] for row in hardware["total"]["traffic"]), None)
+    rate = _mean_of(row["dram_bytes_per_s"] for row in hardware["total"]["traffic"])
     per_kernel = _mean(kernels, "dram_bytes_per_s")
     _found(moved, "gpu_memory_bandwidth_gbps", per_kernel if rate is None else rate, 1e9)
-    hits = next((row["mean"] for row in hardware["rows"] if row["counter"] == "l2_hit_pct"), None)
+    hits = _mean_of(row["mean"] for row in hardware["rows"] if row["counter"] == "l2_hit_pct")
     _found(moved, "cache_hit_rate", _mean(kernels, "l2_hit_pct") if hits is None else hits)
     _found(kernel, "occupancy_percent", _mean(kernels, "achieved_occupancy_pct"))
     _found(kernel, "memory_bandwidth_gbps", per_kernel, 1e9)
+
+
+def _mean_of(figures: Iterable[Optional[float]]) -> Optional[float]:
+    """Over the GPUs that have it."""
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _mean(kernels: list[Json], key: str) -> Optional[float]:

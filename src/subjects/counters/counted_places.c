@@ -40,6 +40,12 @@ struct launch {
 	size_t first, n;     /* of the metrics by launch */
 };
 
+/* A step in which a launch was to be counted and was not. */
+struct lost_in {
+	uint16_t shard;
+	int64_t step;
+};
+
 /* A row of run->routing. */
 struct routed {
 	int64_t step;
@@ -61,6 +67,8 @@ struct work {
 	struct row_of *metrics;
 	struct launch *launches;
 	size_t n, capacity;
+	struct lost_in *lost; /* by process and step */
+	size_t n_lost, lost_capacity;
 	struct routed *routed; /* by step and layer */
 	size_t n_routed;
 	const char *no_routing;	    /* why the tokens of layers are not known; NULL: they may be */
@@ -151,6 +159,11 @@ static int by_launch(const void *a, const void *b)
 	return CMP(x->shard, y->shard) ?: CMP(x->profile, y->profile) ?: CMP(x->row, y->row);
 }
 
+static bool is_before(const struct row_of *x, const struct row_of *y)
+{
+	return x->shard != y->shard ? x->shard < y->shard : x->profile < y->profile;
+}
+
 /* free() them. */
 static int rows_by_launch(const uint16_t *shard, const uint32_t *profile, size_t n,
 			  struct row_of **ret_rows)
@@ -167,14 +180,26 @@ static int rows_by_launch(const uint16_t *shard, const uint32_t *profile, size_t
 	return 0;
 }
 
+/* counted: a row of run->counted. n 0: nothing of it was counted. */
 static int add_launch(struct work *work, size_t first, size_t n, size_t counted,
 		      struct attribution_cursor *cursor)
 {
 	const struct table_counted *t = &work->run->counted;
-	size_t row = work->metrics[first].row;
 	struct place place = attribution_place_of(work->at, cursor, t->shard[counted],
 						  t->thread[counted], t->time_ns[counted]);
+	size_t row;
 
+	if (!n) {
+		if (place.step == NO_STEP)
+			return 0;
+		if (array_grow(&work->lost, &work->lost_capacity, work->n_lost + 1,
+			       sizeof(*work->lost)) < 0)
+			return -ENOMEM;
+		work->lost[work->n_lost++] = (struct lost_in){ t->shard[counted],
+							       work->run->step.step[place.step] };
+		return 0;
+	}
+	row = work->metrics[first].row;
 	if (array_grow(&work->launches, &work->capacity, work->n + 1, sizeof(*work->launches)) < 0)
 		return -ENOMEM;
 	work->launches[work->n++] = (struct launch){
@@ -191,38 +216,52 @@ static int add_launch(struct work *work, size_t first, size_t n, size_t counted,
 	return 0;
 }
 
+static int by_lost(const void *a, const void *b)
+{
+	const struct lost_in *x = a, *y = b;
+
+	return CMP(x->shard, y->shard) ?: CMP(x->step, y->step);
+}
+
+/* Each launch that the run says the place of, with its metrics. */
 static int list_launches(struct work *work)
 {
 	const struct run *run = work->run;
 	struct attribution_cursor cursor = { work->at->n_ranges, work->at->steps.n,
 					     work->at->n_ranges };
 	struct row_of *counted = NULL;
-	size_t end, k = 0;
+	size_t begin = 0, end;
 	int r = rows_by_launch(run->metric.shard, run->metric.profile, run->metric.n,
 			       &work->metrics);
 
 	if (r == 0)
 		r = rows_by_launch(run->counted.shard, run->counted.profile, run->counted.n,
 				   &counted);
-	for (size_t i = 0; r == 0 && i < run->metric.n; i = end) {
-		const struct row_of *launch = &work->metrics[i];
-		struct row_of key = { launch->shard, launch->profile, 0 };
+	for (size_t i = 0; r == 0 && i < run->counted.n; i++) {
+		const struct row_of *launch = &counted[i];
 
-		for (end = i + 1; end < run->metric.n &&
-				  work->metrics[end].shard == launch->shard &&
-				  work->metrics[end].profile == launch->profile;)
+		while (begin < run->metric.n && is_before(&work->metrics[begin], launch))
+			begin++;
+		for (end = begin; end < run->metric.n && !is_before(launch, &work->metrics[end]);)
 			end++;
-		while (k < run->counted.n && by_launch(&counted[k], &key) < 0)
-			k++;
-		if (k < run->counted.n && counted[k].shard == launch->shard &&
-		    counted[k].profile == launch->profile)
-			r = add_launch(work, i, end - i, counted[k].row, &cursor);
+		r = add_launch(work, begin, end - begin, launch->row, &cursor);
+		begin = end;
 	}
 	free(counted);
+	if (r == 0 && work->n_lost)
+		qsort(work->lost, work->n_lost, sizeof(*work->lost), by_lost);
 	return r;
 }
 
-/* Those between the first and the last step with launches: these may have begun before counting did, or ended after. */
+static bool is_spoiled(const struct work *work, const struct launch *launch)
+{
+	struct lost_in key = { launch->shard, launch->step };
+
+	return work->n_lost &&
+	       bsearch(&key, work->lost, work->n_lost, sizeof(key), by_lost) != NULL;
+}
+
+/* Those between the first and the last step with launches, which may have begun before counting did, or ended after. */
 static void find_whole_steps(struct work *work)
 {
 	for (size_t i = 0, end; i < work->n; i = end) {
@@ -242,7 +281,8 @@ static void find_whole_steps(struct work *work)
 		for (size_t k = i; k < end; k++)
 			work->launches[k].whole = work->launches[k].in_step &&
 						  work->launches[k].step > first &&
-						  work->launches[k].step < last;
+						  work->launches[k].step < last &&
+						  !is_spoiled(work, &work->launches[k]);
 	}
 }
 
@@ -373,9 +413,9 @@ static void sum_launch(const struct work *work, const struct launch *launch)
 	}
 }
 
-/* The launches of one kernel in a place. */
+/* The launches of one kernel in a place. *measured: the least share of launches that have a metric so far. */
 static void add_kernel(const struct work *work, const struct launch *launches, size_t n,
-		       struct total *totals)
+		       struct total *totals, double *measured)
 {
 	uint64_t number[2] = { n, 0 };
 
@@ -389,6 +429,8 @@ static void add_kernel(const struct work *work, const struct launch *launches, s
 		struct total *total = &totals[work->parts[p].amount];
 
 		total->counted = true;
+		if (sum->n[0])
+			*measured = fmin(*measured, (double)sum->n[0] / (double)n);
 		for (int w = 0; w < 2; w++)
 			if (sum->n[w])
 				total->sum[w] += sum->sum[w] / (double)sum->n[w] *
@@ -408,14 +450,6 @@ static struct value known_total(const struct total *total, int whole, const char
 					   : value_absent("the sum is too large");
 }
 
-static struct value quotient(struct value a, struct value b, double factor, const char *no_b)
-{
-	if (!a.known || !b.known)
-		return a.known ? b : a;
-	return b.v > 0 && isfinite(factor * a.v / b.v) ? value_of(factor * a.v / b.v)
-						       : value_absent(no_b);
-}
-
 static void fill_figures(const struct total *totals, struct counted_place *row)
 {
 	static const char *const not_counted[AMOUNTS] = {
@@ -427,12 +461,12 @@ static void fill_figures(const struct total *totals, struct counted_place *row)
 	row->time_ns = known_total(&totals[TIME], 0, not_counted[TIME]);
 	row->dram_bytes = known_total(&totals[BYTES], 0, not_counted[BYTES]);
 	row->tensor_ops = known_total(&totals[OPS], 0, not_counted[OPS]);
-	row->dram_bytes_per_s = quotient(row->dram_bytes, row->time_ns, 1e9, "it took no time");
-	row->tensor_ops_per_s = quotient(row->tensor_ops, row->time_ns, 1e9, "it took no time");
-	row->ops_per_byte = quotient(row->tensor_ops, row->dram_bytes, 1,
-				     "it moved no bytes of DRAM");
-	row->dram_bytes_per_token = quotient(known_total(&totals[BYTES], 1, not_counted[BYTES]),
-					     row->tokens, 1, "it had no tokens");
+	row->dram_bytes_per_s = value_ratio(row->dram_bytes, row->time_ns, 1e9, "it took no time");
+	row->tensor_ops_per_s = value_ratio(row->tensor_ops, row->time_ns, 1e9, "it took no time");
+	row->ops_per_byte = value_ratio(row->tensor_ops, row->dram_bytes, 1,
+					"it moved no bytes of DRAM");
+	row->dram_bytes_per_token = value_ratio(known_total(&totals[BYTES], 1, not_counted[BYTES]),
+						row->tokens, 1, "it had no tokens");
 }
 
 static int by_range(const void *a, const void *b)
@@ -474,6 +508,7 @@ static int make_place(const struct work *work, const struct launch *launches, si
 		      enum grouping grouping, struct counted_place *row)
 {
 	struct total totals[AMOUNTS] = { 0 };
+	double measured = 1;
 
 	*row = (struct counted_place){ .launches = n };
 	row->layer = grouping == BY_RANGE ? value_absent("of all layers")
@@ -484,10 +519,13 @@ static int make_place(const struct work *work, const struct launch *launches, si
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i + 1; end < n && launches[end].kernel == launches[i].kernel;)
 			end++;
-		add_kernel(work, &launches[i], end - i, totals);
+		add_kernel(work, &launches[i], end - i, totals, &measured);
 		row->kernels++;
 	}
 	fill_figures(totals, row);
+	row->measured_pct = work->n_parts
+				    ? value_of(100 * measured)
+				    : value_absent("no bytes, operations or times were counted");
 	return grouping == BY_RANGE && launches->path
 		       ? attribution_path_text(work->at, launches->path, &row->range)
 		       : 0;
@@ -540,14 +578,18 @@ static void add_shares(struct counted_places *places)
 	for (size_t i = 0; i < places->ranges.n; i++) {
 		const struct value *time = &places->ranges.rows[i].time_ns;
 
+		places->estimated = places->estimated ||
+				    (places->ranges.rows[i].measured_pct.known &&
+				     places->ranges.rows[i].measured_pct.v < 100);
+
 		all = all.known && time->known ? value_of(all.v + time->v)
 		      : all.known	       ? *time
 					       : all;
 	}
 	for (size_t k = 0; k < sizeof(tables) / sizeof(tables[0]); k++)
 		for (size_t i = 0; i < tables[k]->n; i++)
-			tables[k]->rows[i].share_pct = quotient(tables[k]->rows[i].time_ns, all,
-								100, "the launches took no time");
+			tables[k]->rows[i].share_pct = value_ratio(
+				tables[k]->rows[i].time_ns, all, 100, "the launches took no time");
 }
 
 static int fill_places(struct work *work, struct counted_places *places)
@@ -587,6 +629,7 @@ int counted_places_analyze(const struct attribution *at, struct counted_places *
 	free(work.part_sums);
 	free(work.metrics);
 	free(work.launches);
+	free(work.lost);
 	free(work.routed);
 	free(work.steps);
 	if (r < 0)

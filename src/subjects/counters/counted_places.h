@@ -5,10 +5,12 @@
  * expert that it or one around it names.
  *
  * A launch may have a part of the metrics alone. So an amount of a place is, for each of its kernels and metrics, the mean
- * over the launches there that have it times all its launches there; if a kernel has none, the amount is absent.
+ * over the launches there that have it times all its launches there: an estimate, unless all have it. If a kernel has
+ * none, the amount is absent.
  *
- * tokens  of the steps that were counted whole: those between the first and the last step with counted launches. Of a
- *         layer and an expert by the routing of these steps, of a range as the steps told
+ * tokens  of the steps that were counted whole: those between the first and the last step with counted launches, in which
+ *         no launch was to be counted and was not. Of a layer and an expert by the routing of these steps, of a range as
+ *         the steps told
  */
 #ifndef SUBJECTS_COUNTED_PLACES_H
 #define SUBJECTS_COUNTED_PLACES_H
@@ -22,6 +24,8 @@ struct counted_place {
 	char *range; /* "outer/inner"; NULL: none, or not asked */
 	struct value layer, expert;
 	uint64_t launches, kernels;
+	struct value
+		measured_pct; /* launches that have a metric, of all: the least of those used */
 	struct value time_ns, share_pct; /* of the time of all counted launches */
 	struct value dram_bytes, dram_bytes_per_s;
 	struct value tensor_ops, tensor_ops_per_s, ops_per_byte;
@@ -37,6 +41,7 @@ struct counted_table {
 struct counted_places {
 	struct counted_table ranges, layers, experts;
 	uint64_t launches; /* that the run says the place of */
+	bool estimated;	   /* an amount of some place is */
 };
 
 int counted_places_analyze(const struct attribution *at, struct counted_places *ret_places);

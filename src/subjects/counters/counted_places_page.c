@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields and pages of counters by place; see fields.h.
+ * The tables of counters by place: their fields and their page.
  */
 #include <inttypes.h>
 
@@ -28,6 +28,8 @@ static struct cell range(const struct field_row *at)
 #define FIGURES                                                                                    \
 	{ "launches", "n", UNIT_INT, OF(launches), .meaning = "that were counted" },               \
 	{ "kernels", NULL, UNIT_INT, OF(kernels), .meaning = "names of kernels among them" },      \
+	{ "measured_pct", NULL, UNIT_PCT, OF(measured_pct), .metric = NO_METRIC,                   \
+	  .meaning = "launches that have a metric, of all, the least of those used: below 100 amounts are estimates" }, \
 	{ "time_ns", "time", UNIT_NS, OF(time_ns), .metric = NO_METRIC,                            \
 	  .meaning = "of the counted launches; they run one at a time" },                          \
 	{ "share_pct", "share", UNIT_PCT, OF(share_pct), .metric = NO_METRIC,                      \
@@ -76,6 +78,15 @@ static const struct field total_fields[] = {
 
 static const struct field_set places_total = { FIELDS(total_fields) };
 
+/* Nothing here has what was left alone: graphs, communication. */
+static void tell_uncounted(const struct run *run, struct page *page)
+{
+	const char *counted = run_fact(run, "kernels counted");
+
+	if (counted)
+		page_words(page, 2, 4, "%s", counted);
+}
+
 static void places_page(const struct scene *scene, const struct grid *grid, struct page *page)
 {
 	const struct counted_places *places = answer_counted_places(scene->answers);
@@ -88,8 +99,15 @@ static void places_page(const struct scene *scene, const struct grid *grid, stru
 			   "%" PRIu64
 			   " launches were counted, none of them inside a range that names one",
 			   places->launches);
-	else
-		page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
+	if (!grid->n)
+		return;
+	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
+	if (places->estimated)
+		page_words(
+			page, 2, 4,
+			"est.: a launch has a part of the metrics, so an amount is the mean over "
+			"those that have it, times all");
+	tell_uncounted(scene->run, page);
 }
 
 #define PLACES(title, table, set)                                                                  \

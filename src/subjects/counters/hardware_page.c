@@ -17,10 +17,14 @@ enum { HARDWARE_ALL = 1, HARDWARE_STEPS = 2 };
 #define OF(member) MEMBER(struct device_counter_row, member)
 #define STRING(member) MEMBER_AS(FIELD_STRING, struct device_counter_row, member)
 
+static struct cell reader(bool sampled)
+{
+	return cell_text(sampled ? "counters" : "nvml");
+}
+
 static struct cell source(const struct field_row *at)
 {
-	return cell_text(((const struct device_counter_row *)at->item)->sampled ? "counters"
-										: "nvml");
+	return reader(((const struct device_counter_row *)at->item)->sampled);
 }
 
 static const struct field fields[] = {
@@ -52,7 +56,7 @@ const struct field_set hardware_fields = {
 
 static struct cell traffic_source(const struct field_row *at)
 {
-	return cell_text(((const struct device_traffic *)at->item)->sampled ? "counters" : "nvml");
+	return reader(((const struct device_traffic *)at->item)->sampled);
 }
 
 static const struct field traffic_fields[] = {
@@ -63,9 +67,9 @@ static const struct field traffic_fields[] = {
 	{ "tokens", NULL, UNIT_INT, OF_TRAFFIC(tokens), .metric = NO_METRIC,
 	  .meaning = "of these steps" },
 	{ "dram_bytes_per_s", NULL, UNIT_BYTES, OF_TRAFFIC(dram_bytes_per_s), .metric = NO_METRIC,
-	  .meaning = "mean share of the memory's bandwidth in the steps * its rate" },
+	  .meaning = "est.: mean share of the memory's bandwidth in the steps * its rate" },
 	{ "dram_bytes_per_token", NULL, UNIT_BYTES, OF_TRAFFIC(dram_bytes_per_token),
-	  .meaning = "dram_bytes_per_s * time of the steps / tokens" },
+	  .meaning = "est.: dram_bytes_per_s * time of the steps / tokens" },
 };
 
 static const struct field_group traffic = {
@@ -107,8 +111,9 @@ static void tell_traffic(const struct device_counters *counters, struct page *pa
 		if (row->dram_bytes_per_token.known)
 			snprintf(tokens, sizeof(tokens), ", %s for a token",
 				 format_bytes(row->dram_bytes_per_token.v).text);
-		page_words(page, 2, 4, "GPU %" PRIu32 " in steps: DRAM %s/s%s", row->device,
-			   format_bytes(row->dram_bytes_per_s.v).text, tokens);
+		page_words(page, 2, 4,
+			   "GPU %" PRIu32 " in steps: DRAM %s/s%s (est.: share of its rate)",
+			   row->device, format_bytes(row->dram_bytes_per_s.v).text, tokens);
 	}
 }
 

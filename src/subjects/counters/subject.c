@@ -57,7 +57,8 @@ const struct subject subject_counted_places = {
 	.name = "counted_places",
 	.size = sizeof(struct counted_places),
 	.length = 10,
-	.kinds = WANT(METRIC) | WANT(COUNTED) | WANT(RANGE) | WANT(OP) | WANT(STEP) | WANT(ROUTING),
+	.kinds = WANT(METRIC) | WANT(COUNTED) | WANT(RANGE) | WANT(OP) | WANT(STEP) |
+		 WANT(ROUTING) | WANT(FACT),
 	.needs = NEEDS_PLACES,
 	.compute = compute_counted_places,
 	.release = release_counted_places,
