@@ -186,15 +186,17 @@ def gpu_records_come_from_then_on():
     tests = os.path.join(BUILD, "tests")
     program = Program(KNOWN[0][0], "kernels", MOESCOPE_CUPTI=os.path.join(tests, "libfake_cupti.so"),
                       MOESCOPE_NVML=os.path.join(tests, "libfake_nvml.so"))
-    for name in ("a.mscope", "b.mscope"):
-        cycle(program, name, lambda: time.sleep(0.5))
-    program.end()
-    for name in ("a.mscope", "b.mscope"):
+
+    def recorded(name):
         r = moescope("kernels", name, "--json")
         equal(r.status, 0, r)
-        rows = json.loads(r.out)["rows"]
-        equal([row["name"] for row in rows], ["some_kernel"])
-        check(rows[0]["count"] >= 3, rows)
+        return {row["name"]: row["count"] for row in json.loads(r.out)["rows"]}
+
+    for name in ("a.mscope", "b.mscope"):
+        cycle(program, name, lambda: wait_until(lambda: recorded(name).get("some_kernel", 0) >= 3, name))
+    program.end()
+    for name in ("a.mscope", "b.mscope"):
+        equal(list(recorded(name)), ["some_kernel"])
 
 
 @test
