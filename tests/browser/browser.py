@@ -24,6 +24,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cli import MOESCOPE, Skip, environment, moescope  # noqa: E402
 
 PATIENCE_S = 120
+# What the browser says of a server that goes: it refuses what it is asked while it ends, then it is gone.
+GOING = ("503", "ERR_")
 BUILD = pathlib.Path(os.environ.get("MOESCOPE_BUILD", pathlib.Path(MOESCOPE).parent))
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 NAMES = ("chromium", "chromium-browser", "google-chrome")

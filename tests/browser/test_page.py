@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from browser import BUILD, MOESCOPE, cells, fakes, frame_of, page, program, quit_browser, serve, until, view
+from browser import BUILD, GOING, MOESCOPE, cells, fakes, frame_of, page, program, quit_browser, serve, until, view
 from cli import TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need, test
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -412,8 +412,7 @@ def a_run_that_vanishes_is_told():
 @test
 def a_server_that_is_gone_is_told_and_found_again():
     fakes()
-    # 503: the server was asked while it ended.
-    with serve("slow.mscope") as server, page(server.address, expected=["ERR_", "503"]) as tab:
+    with serve("slow.mscope") as server, page(server.address, expected=GOING) as tab:
         tab.wait(OVERVIEW)
         address = server.address
         server.terminate()

@@ -14,7 +14,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 
-from browser import MOESCOPE, fakes, page, program, quit_browser, serve, until
+from browser import GOING, MOESCOPE, fakes, page, program, quit_browser, serve, until
 from cli import TINYMOE, check, environment, equal, main, moescope, need, test
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
@@ -479,7 +479,7 @@ def what_it_cannot_show_is_one_sentence():
             tab.press("w", "w")
             tab.wait("document.querySelector('.told').innerText === 'Not these boxes.'")
             check(tab.colours(".stage") > 8, "the last picture is gone")
-        with opened(server, expected=["ERR_"]) as tab:
+        with opened(server, expected=GOING) as tab:
             tab.wait(PAINTED)
             server.terminate()
             server.wait()
