@@ -176,8 +176,8 @@ static const struct option_desc own[] = {
 	  .help = "read hardware counters of the GPUs. From outside the program: timeline (all the time) or "
 		  "recorder (only the last ten seconds before a slow step or a 'moescope mark'). Of single "
 		  "kernels, which are then counted and not timed: basic, memory, compute, tensor, stalls, "
-		  "full, or metrics such as dram__bytes_read.sum, with commas (an experiment: it wants "
-		  "MOESCOPE_TRUST=1)",
+		  "full, or metrics such as dram__bytes_read.sum, with commas. Of instructions, while kernels run "
+		  "as they do: pc (where warps wait, and for what). Both are experiments and want MOESCOPE_TRUST=1",
 	  .default_text = "none",
 	  .offset = offsetof(struct values, counters) },
 	{ .name = "counters-interval",
@@ -521,13 +521,19 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 	if (counters_plan(values->counters, &planned, say_left_out, NULL, &err) < 0)
 		say("'--counters' is left out: %s.", err.message);
 	if (planned && (!trust || !*trust)) {
-		say("'--counters %s' is left out: counting single kernels has not been proved harmless, and a "
-		    "program of PyTorch has been seen to hang; MOESCOPE_TRUST=1 does it all the same.",
-		    values->counters);
+		say("'--counters %s' is left out: %s; MOESCOPE_TRUST=1 does it all the same.",
+		    values->counters,
+		    counters_of_instructions(planned)
+			    ? "sampling instructions has not been tried on a GPU yet"
+			    : "counting single kernels has not been proved harmless, and a program of "
+			      "PyTorch has been seen to hang");
 		free(planned);
 		planned = NULL;
 	}
-	if (planned)
+	if (planned && counters_of_instructions(planned))
+		say("instructions are sampled while the program runs: that takes 64 MiB of each GPU's memory, and what it "
+		    "slows down has not been measured.");
+	else if (planned)
 		tell_cost(values, planned);
 	plan->exact = planned;
 	plan->launch_skip = values->launch_skip;
@@ -584,7 +590,8 @@ static int take_counters(const struct values *values, int64_t *ret_interval_ns,
 			   : values->expert >= 0  ? "expert"
 						  : NULL;
 
-	if (only && (!values->counters || counters_over_time(values->counters)))
+	if (only && (!values->counters || counters_over_time(values->counters) ||
+		     counters_of_instructions(values->counters)))
 		return err_set(err, -EINVAL,
 			       "'--%s' is for '--counters' of kernels, such as basic.", only);
 	if (values->counters)

@@ -24,6 +24,7 @@ static const struct dynlib_symbol host_symbols[] = {
 };
 static const struct dynlib_symbol device_symbols[] = { COUNTER_DEVICE_FUNCTIONS(FUNCTION) };
 static const struct dynlib_symbol exact_symbols[] = { COUNTER_EXACT_FUNCTIONS(FUNCTION) };
+static const struct dynlib_symbol pc_symbols[] = { COUNTER_PC_FUNCTIONS(FUNCTION) };
 static const struct dynlib_symbol driver_symbols[] = { COUNTER_DRIVER_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
@@ -123,7 +124,8 @@ int counter_api_open_exact(struct err *err)
 	int r = counter_api_open(err);
 
 	if (r == 0 && (dynlib_symbols(cupti, device_symbols, COUNT(device_symbols)) ||
-		       dynlib_symbols(cupti, exact_symbols, COUNT(exact_symbols))))
+		       dynlib_symbols(cupti, exact_symbols, COUNT(exact_symbols)) ||
+		       dynlib_symbols(cupti, pc_symbols, COUNT(pc_symbols))))
 		r = too_old(err);
 	return r;
 }

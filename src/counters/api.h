@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 #include <cupti.h>
+#include <cupti_pcsampling.h>
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
@@ -58,6 +59,19 @@
 	FUNCTION(cuptiRangeProfilerCounterDataImageInitialize)                                     \
 	FUNCTION(cuptiRangeProfilerGetCounterDataInfo)
 
+/* Where warps wait, inside the program as well. */
+#define COUNTER_PC_FUNCTIONS(FUNCTION)                                                             \
+	FUNCTION(cuptiGetContextId)                                                                \
+	FUNCTION(cuptiPCSamplingEnable)                                                            \
+	FUNCTION(cuptiPCSamplingDisable)                                                           \
+	FUNCTION(cuptiPCSamplingSetConfigurationAttribute)                                         \
+	FUNCTION(cuptiPCSamplingGetConfigurationAttribute)                                         \
+	FUNCTION(cuptiPCSamplingGetNumStallReasons)                                                \
+	FUNCTION(cuptiPCSamplingGetStallReasons)                                                   \
+	FUNCTION(cuptiPCSamplingGetData)                                                           \
+	FUNCTION(cuptiGetCubinCrc)                                                                 \
+	FUNCTION(cuptiGetSassToSourceCorrelation)
+
 #define COUNTER_DRIVER_FUNCTIONS(FUNCTION)                                                         \
 	FUNCTION(cuInit)                                                                           \
 	FUNCTION(cuDeviceGetCount)                                                                 \
@@ -69,6 +83,7 @@ struct counter_api {
 	COUNTER_HOST_FUNCTIONS(FUNCTION)
 	COUNTER_DEVICE_FUNCTIONS(FUNCTION)
 	COUNTER_EXACT_FUNCTIONS(FUNCTION)
+	COUNTER_PC_FUNCTIONS(FUNCTION)
 	COUNTER_DRIVER_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
@@ -79,7 +94,7 @@ int counter_api_open(struct err *err);
 /* The same, and the driver is initialised. */
 int counter_api_open_devices(struct err *err);
 
-/* Of the first, and what counts single kernels. Nothing is called yet: a library that the driver loads is inside of
+/* Of the first, and what counts single kernels and samples where they wait. Nothing is called yet: a library that the driver loads is inside of
  * cuInit. */
 int counter_api_open_exact(struct err *err);
 /* In the first callback of a launch. */

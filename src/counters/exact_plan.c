@@ -38,10 +38,13 @@ int exact_plan_check(const char *words, struct err *err)
 	     word = strtok_r(NULL, ",", &rest)) {
 		size_t n;
 
-		if (!strstr(word, "__") && !exact_set(word, &n))
+		if (!strcmp(word, EXACT_PC) && strcmp(words, EXACT_PC) != 0)
+			r = err_set(err, -EINVAL,
+				    "pc (where warps wait) goes with no other counters in one run");
+		else if (strcmp(word, EXACT_PC) != 0 && !strstr(word, "__") && !exact_set(word, &n))
 			r = err_set(
 				err, -EINVAL,
-				"'%s' is neither timeline nor recorder, no set of counters (basic, "
+				"'%s' is neither timeline, recorder nor pc, no set of counters (basic, "
 				"memory, compute, tensor, stalls, full) and no metric, as "
 				"dram__bytes_read.sum is",
 				word);

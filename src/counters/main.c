@@ -100,6 +100,12 @@ static int plan(const char *words, const char *chip_name, struct err *err)
 				  "the GPU does not say which chip it has");
 		chip_name = params.pChipName;
 	}
+	if (r == 0 && !strcmp(words, EXACT_PC)) {
+		r = counter_api_open_exact(err);
+		if (r == 0)
+			printf("group %s\n", EXACT_PC);
+		return r;
+	}
 	return r < 0 ? r : exact_plan_print(chip_name, words, err);
 }
 

@@ -28,6 +28,8 @@ bool counters_fit(const struct chip *chip, const char **metrics, size_t n);
 
 /* In every set: how long a kernel took. */
 #define EXACT_TIME "gpu__time_duration.sum"
+/* In place of sets and metrics: PC sampling. */
+#define EXACT_PC "pc"
 
 /* Puts the metrics into groups that one pass can count, in their order: group[i] of metric i; EXACT_NO_GROUP: it needs
  * several passes alone, so that kernels would have to run again, or the chip lacks it. The number of groups, or

@@ -26,6 +26,7 @@
 #include "counters/api.h"
 #include "counters/sets.h"
 #include "device/sheets/kernel_class.h"
+#include "exact/pc_samples.h"
 #include "exact/ranges.h"
 #include "moescope.h"
 #include "probe/core/name_filter.h"
@@ -511,17 +512,21 @@ int InitializeInjection(void)
 {
 	void *symbol = dlsym(RTLD_NEXT, "InitializeInjection");
 	int (*probe)(void);
+	const char *what = getenv("MOESCOPE_EXACT");
 	struct err err = { "" };
+	bool sampling;
 
 	if (symbol) {
 		memcpy(&probe, &symbol, sizeof(probe));
 		probe();
 	}
-	if (!getenv("MOESCOPE_EXACT"))
+	if (!what)
 		return 1;
-	if (begin(&err) < 0)
+	sampling = !strcmp(what, EXACT_PC);
+	if ((sampling ? pc_samples_begin(&err) : begin(&err)) < 0)
 		stop_for_good(&err);
 	else
-		atexit(at_exit); /* before the session's own end, which was registered earlier */
+		/* before the session's own end, which was registered earlier */
+		atexit(sampling ? pc_samples_end : at_exit);
 	return 1;
 }

@@ -71,7 +71,8 @@
 	KIND(40, HEAP_SAMPLE, heap_sample)                                                         \
 	KIND(41, CALL_COUNT, call_count)                                                           \
 	KIND(42, LIBRARY_CALL, library_call)                                                       \
-	KIND(43, COUNTED, counted)
+	KIND(43, COUNTED, counted)                                                                 \
+	KIND(44, PC_SAMPLE, pc_sample)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -457,6 +458,21 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, profile, U32, DELTA)                                                                  \
 	C(3, thread, U32, PLAIN)
+/* What CUPTI's PC sampling saw since the row before of the same instruction and reason: how often a warp was there and
+ * could not go on for that reason (by NVIDIA's name for it). offset: of the instruction in the kernel, in bytes.
+ * module: CUPTI's number of the cubin. file and line: 0 without line information. kernel 0: samples of no kernel that
+ * is told, and the reason says why. */
+#define RECORD_COLUMNS_pc_sample(C, L, B)                                                          \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, kernel, U32, STRING)                                                                  \
+	C(3, reason, U32, STRING)                                                                  \
+	C(4, samples, U64, PLAIN)                                                                  \
+	C(5, device, U32, PLAIN)                                                                   \
+	C(6, context, U32, PLAIN)                                                                  \
+	C(7, module, U64, PLAIN)                                                                   \
+	C(8, offset, U64, PLAIN)                                                                   \
+	C(9, file, U32, STRING)                                                                    \
+	C(10, line, U32, PLAIN)
 /* A call into the operating system, as Nsight Systems and `run --calls` record them. bytes: that it has moved,
  * if bytes_known. file: what its descriptor was, enum call_file. */
 #define RECORD_COLUMNS_os_call(C, L, B)                                                            \

@@ -8,17 +8,24 @@
  * fake_call. The dram counters of launch number n, from 1, are 1000 n, its time 10 n, its operations 4000 n; the others
  * have no value.
  *
- * MOESCOPE_FAKE_COUNTERS: "denied" (no permission), "held" (by another profiler), "full" (every tenth drain loses).
+ * It samples instructions, as it is told to by fake_sample, in contexts that fake_context has made. Line n of
+ * /src/KERNEL.cu has the instruction at 16 n; a cubin's checksum is its size.
+ *
+ * MOESCOPE_FAKE_COUNTERS: "denied" (no permission), "held" (by another profiler), "full" (every tenth drain loses),
+ * "broken" (samples cannot be read).
  */
 #include <cuda.h>
 #include <cupti.h>
+#include <cupti_pcsampling.h>
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -196,6 +203,193 @@ EXPORTED CUptiResult
 cuptiRangeProfilerGetCounterDataInfo(CUpti_RangeProfiler_GetCounterDataInfo_Params *params)
 {
 	params->numTotalRanges = ((const struct data *)(const void *)params->pCounterDataImage)->n;
+	return CUPTI_SUCCESS;
+}
+
+/* ---- samples of instructions */
+
+#define SAMPLES_MOST 100000
+static const char *const reasons[] = {
+	"smsp__pcsamp_warps_issue_stalled_long_scoreboard",
+	"smsp__pcsamp_warps_issue_stalled_long_scoreboard_not_issued",
+	"smsp__pcsamp_warps_issue_stalled_selected", "smsp__pcsamp_warps_issue_stalled_barrier"
+};
+#define N_REASONS (sizeof(reasons) / sizeof(reasons[0]))
+#define NUMBER_OF(reason) (7 + 3 * (reason)) /* not from 0, with gaps */
+
+static pthread_mutex_t samples_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	CUcontext context;
+	char kernel[64];
+	uint64_t module, offset;
+	uint32_t reason, samples;
+} samples[SAMPLES_MOST];
+static size_t n_samples;
+static uint64_t samples_dropped;
+static CUpti_PCSamplingData *at_end[8]; /* where the rest of a context goes */
+#define AT_END(context) at_end[(size_t)(context) % 8]
+
+EXPORTED void fake_context(size_t context, int begins);
+EXPORTED void fake_module(size_t context, const void *cubin, size_t size, int begins);
+EXPORTED void fake_sample(size_t context, const char *kernel, uint64_t module, uint64_t offset,
+			  int reason, uint32_t n);
+EXPORTED void fake_dropped(uint64_t n);
+
+static void tell_resource(CUpti_CallbackId id, CUcontext context, void *what)
+{
+	CUpti_ResourceData data = { .context = context, .resourceDescriptor = what };
+
+	if (exact.called)
+		exact.called(exact.user, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
+}
+
+void fake_context(size_t context, int begins)
+{
+	tell_resource(begins ? CUPTI_CBID_RESOURCE_CONTEXT_CREATED
+			     : CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+		      (CUcontext)context, NULL);
+}
+
+void fake_module(size_t context, const void *cubin, size_t size, int begins)
+{
+	CUpti_ModuleResourceData module = { .cubinSize = size, .pCubin = cubin };
+
+	tell_resource(begins ? CUPTI_CBID_RESOURCE_MODULE_LOADED
+			     : CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
+		      (CUcontext)context, &module);
+}
+
+void fake_sample(size_t context, const char *kernel, uint64_t module, uint64_t offset, int reason,
+		 uint32_t n)
+{
+	pthread_mutex_lock(&samples_lock);
+	if (n_samples < SAMPLES_MOST) {
+		samples[n_samples].context = (CUcontext)context;
+		strncpy(samples[n_samples].kernel, kernel, sizeof(samples[0].kernel) - 1);
+		samples[n_samples].module = module;
+		samples[n_samples].offset = offset;
+		samples[n_samples].reason = (uint32_t)NUMBER_OF(reason);
+		samples[n_samples++].samples = n;
+	}
+	pthread_mutex_unlock(&samples_lock);
+}
+
+void fake_dropped(uint64_t n)
+{
+	pthread_mutex_lock(&samples_lock);
+	samples_dropped += n;
+	pthread_mutex_unlock(&samples_lock);
+}
+
+EXPORTED CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
+{
+	*id = (uint32_t)(size_t)context;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPCSamplingEnable(CUpti_PCSamplingEnableParams *params)
+{
+	(void)params;
+	return is("denied") ? CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
+	       : is("held") ? CUPTI_ERROR_INVALID_OPERATION
+			    : CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiPCSamplingGetNumStallReasons(CUpti_PCSamplingGetNumStallReasonsParams *params)
+{
+	*params->numStallReasons = N_REASONS;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPCSamplingGetStallReasons(CUpti_PCSamplingGetStallReasonsParams *params)
+{
+	for (size_t i = 0; i < params->numStallReasons; i++) {
+		params->stallReasonIndex[i] = (uint32_t)NUMBER_OF(i);
+		snprintf(params->stallReasons[i], CUPTI_STALL_REASON_STRING_SIZE, "%s", reasons[i]);
+	}
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult
+cuptiPCSamplingSetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams *params)
+{
+	for (size_t i = 0; i < params->numAttributes; i++)
+		if (params->pPCSamplingConfigurationInfo[i].attributeType ==
+		    CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER)
+			AT_END(params->ctx) =
+				params->pPCSamplingConfigurationInfo[i]
+					.attributeData.samplingDataBufferData.samplingDataBuffer;
+	return AT_END(params->ctx) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+EXPORTED CUptiResult
+cuptiPCSamplingGetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams *params)
+{
+	params->pPCSamplingConfigurationInfo[0].attributeData.samplingPeriodData.samplingPeriod =
+		14;
+	return CUPTI_SUCCESS;
+}
+
+/* At most `most` of a context, and how many are left. */
+static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most)
+{
+	size_t kept = 0;
+
+	pthread_mutex_lock(&samples_lock);
+	for (size_t i = 0; i < n_samples; i++) {
+		CUpti_PCSamplingPCData *pc = &data->pPcData[data->totalNumPcs];
+
+		if (samples[i].context != context || data->totalNumPcs == most) {
+			data->remainingNumPcs += samples[i].context == context;
+			samples[kept++] = samples[i];
+			continue;
+		}
+		pc->cubinCrc = samples[i].module;
+		pc->pcOffset = samples[i].offset;
+		pc->functionName = strdup(samples[i].kernel);
+		pc->stallReasonCount = 1;
+		pc->stallReason[0].pcSamplingStallReasonIndex = samples[i].reason;
+		pc->stallReason[0].samples = samples[i].samples;
+		data->totalSamples += samples[i].samples;
+		data->totalNumPcs++;
+	}
+	n_samples = kept;
+	data->totalSamples += samples_dropped;
+	data->droppedSamples = samples_dropped;
+	samples_dropped = 0;
+	pthread_mutex_unlock(&samples_lock);
+}
+
+/* A few only, so that one call is not enough. */
+EXPORTED CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams *params)
+{
+	if (is("broken"))
+		return CUPTI_ERROR_UNKNOWN;
+	hand_out(params->ctx, params->pcSamplingData, 100);
+	return is("full") ? CUPTI_ERROR_OUT_OF_MEMORY : CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *params)
+{
+	hand_out(params->ctx, AT_END(params->ctx), AT_END(params->ctx)->collectNumPcs);
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiGetCubinCrc(CUpti_GetCubinCrcParams *params)
+{
+	params->cubinCrc = params->cubinSize;
+	return CUPTI_SUCCESS;
+}
+
+EXPORTED CUptiResult cuptiGetSassToSourceCorrelation(CUpti_GetSassToSourceCorrelationParams *params)
+{
+	char file[80];
+
+	snprintf(file, sizeof(file), "%s.cu", params->functionName);
+	params->lineNumber = (uint32_t)params->pcOffset / 16;
+	params->fileName = strdup(file);
+	params->dirName = strdup("/src");
 	return CUPTI_SUCCESS;
 }
 

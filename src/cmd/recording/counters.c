@@ -244,6 +244,11 @@ bool counters_over_time(const char *what)
 	return !strcmp(what, "timeline") || !strcmp(what, "recorder");
 }
 
+bool counters_of_instructions(const char *what)
+{
+	return !strcmp(what, "pc");
+}
+
 int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
 		   int64_t *ret_keep_ns, struct err *err)
 {

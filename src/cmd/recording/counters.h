@@ -40,6 +40,8 @@ int counters_plan(const char *words, char **ret_groups, counters_line *tell, voi
 
 /* Whether they are read over time, from outside of the program; else of its kernels. */
 bool counters_over_time(const char *what);
+/* PC sampling: no launches are counted. */
+bool counters_of_instructions(const char *what);
 /* "timeline" or "recorder", and "1ms". 0, or -EINVAL with a sentence. */
 int counters_parse(const char *what, const char *interval, int64_t *ret_interval_ns,
 		   int64_t *ret_keep_ns, struct err *err);

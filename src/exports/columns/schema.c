@@ -50,6 +50,7 @@ static const char *const table_names[RECORD_KIND_LIMIT] = {
 	[RECORD_CALL_COUNT] = "call_counts",
 	[RECORD_LIBRARY_CALL] = "library_calls",
 	[RECORD_COUNTED] = "counted_launches",
+	[RECORD_PC_SAMPLE] = "pc_samples",
 };
 
 /* Columns that SQL would take for words of its own, and those that two dictionaries have. */

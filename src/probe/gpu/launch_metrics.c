@@ -4,7 +4,10 @@
  */
 #include "probe/gpu/launch_metrics.h"
 
+#include <pthread.h>
+
 #include "probe/core/device_rows.h"
+#include "probe/core/life.h"
 #include "probe/core/probe.h"
 #include "probe/gpu/cupti/launches.h"
 
@@ -34,4 +37,36 @@ void moescope_launch_metrics(const struct row_launch *launch, struct row_metric 
 		rows[i].launch = id;
 		probe_push_device(RECORD_METRIC, &rows[i], sizeof(rows[i]));
 	}
+}
+
+void moescope_pc_samples(const struct row_pc_sample *rows, size_t n)
+{
+	_Static_assert(sizeof(*rows) % 8 == 0, "rows keep the ring aligned");
+	if (!atomic_load(&probe_session) || GATE_NOW(gate_load()) < MOESCOPE_TRACE)
+		return;
+	for (size_t i = 0; i < n; i++)
+		probe_push_device(RECORD_PC_SAMPLE, &rows[i], sizeof(rows[i]));
+}
+
+static void (*own_function)(void);
+
+static void *run_own(void *arg)
+{
+	(void)arg;
+	life_thread_begins("moescope-pc");
+	own_function();
+	life_thread_ends();
+	return NULL;
+}
+
+int moescope_own_thread(void (*function)(void))
+{
+	pthread_t thread;
+	int r;
+
+	own_function = function;
+	r = life_thread_create(&thread, run_own, NULL);
+	if (r == 0)
+		pthread_detach(thread);
+	return r;
 }

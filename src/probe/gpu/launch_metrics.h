@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters of single launches, for the library that counts them (src/exact), which is one of its own and knows of the
- * probe only this. Exported, but no part of moescope.h: both come from one build.
+ * Counters of single launches and samples of their instructions, for the library that takes them (src/exact), which is
+ * one of its own and knows of the probe only this. Exported, but no part of moescope.h: both come from one build.
  */
 #ifndef PROBE_GPU_LAUNCH_METRICS_H
 #define PROBE_GPU_LAUNCH_METRICS_H
@@ -18,5 +18,9 @@ MOESCOPE_API void moescope_launch_begins(const struct row_launch *launch, uint32
  * full. */
 MOESCOPE_API void moescope_launch_metrics(const struct row_launch *launch, struct row_metric *rows,
 					  size_t n);
+/* Records rows of samples, unless recording is paused. Any thread. */
+MOESCOPE_API void moescope_pc_samples(const struct row_pc_sample *rows, size_t n);
+/* Runs the function on a thread of ours, which no signal of the program reaches. 0 or -errno. One at a time. */
+MOESCOPE_API int moescope_own_thread(void (*function)(void));
 
 #endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PC sampling: every so many cycles each scheduler of the GPU says at which instruction one of its warps is, and why it
+ * cannot go on. Kernels run as they would, beside each other and in graphs, too.
+ */
+#ifndef EXACT_PC_SAMPLES_H
+#define EXACT_PC_SAMPLES_H
+
+#include "base/err.h"
+
+/* In InitializeInjection, before the program has a context. 0, or -errno with a sentence. */
+int pc_samples_begin(struct err *err);
+void pc_samples_end(void);
+
+#endif
