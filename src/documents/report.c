@@ -72,12 +72,12 @@ static void report_page(const struct scene *scene, const void *own, struct page 
 {
 	static page_function *const before[] = { run_page, facts_page, doubts };
 	static page_function *const after[] = {
-		steps_report,	 slow_steps_report,    ops_report,	 stacks_report,
-		heap_report,	 calls_report,	       host_report,	 spans_report,
-		devices_report,	 kernels_report,       transfers_report, comm_report,
-		counters_report, kernel_limits_report, hardware_report,	 efficiency_report,
-		moe_report,	 routing_report,       memory_report,	 inference_report,
-		overhead_report, last_words,
+		steps_report,	   slow_steps_report,	 ops_report,	   stacks_report,
+		heap_report,	   calls_report,	 host_report,	   spans_report,
+		devices_report,	   kernels_report,	 transfers_report, comm_report,
+		counters_report,   kernel_limits_report, stalls_report,	   hardware_report,
+		efficiency_report, moe_report,		 routing_report,   memory_report,
+		inference_report,  overhead_report,	 last_words,
 	};
 
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)

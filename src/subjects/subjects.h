@@ -26,9 +26,10 @@
 	SECTION(routing_pairs) SECTION(routing_k) \
 	SUBJECT(memory) SUBJECT(device_memory) SECTION(memory) \
 	SUBJECT(efficiency) SECTION(efficiency) \
-	SUBJECT(launch_metrics) SUBJECT(kernel_limits) SUBJECT(counted_places) SUBJECT(device_counters) \
-	SECTION(counters) SECTION(counters_kernels) SECTION(counters_ranges) SECTION(counters_layers) \
-	SECTION(counters_experts) SECTION(hardware) \
+	SUBJECT(launch_metrics) SUBJECT(kernel_limits) SUBJECT(counted_places) SUBJECT(stalls) \
+	SUBJECT(device_counters) SECTION(counters) SECTION(counters_kernels) SECTION(counters_ranges) \
+	SECTION(counters_layers) SECTION(counters_experts) SECTION(counters_stalls) SECTION(counters_lines) \
+	SECTION(hardware) \
 	SUBJECT(coverage) \
 	SUBJECT(device_states) SUBJECT(device_use) SUBJECT(timeline) \
 	SUBJECT(named_spans) \

@@ -351,7 +351,8 @@ static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most)
 		pc->stallReasonCount = 1;
 		pc->stallReason[0].pcSamplingStallReasonIndex = samples[i].reason;
 		pc->stallReason[0].samples = samples[i].samples;
-		data->totalSamples += samples[i].samples;
+		/* Those of "not issued" are among the others. */
+		data->totalSamples += samples[i].reason == NUMBER_OF(1) ? 0 : samples[i].samples;
 		data->totalNumPcs++;
 	}
 	n_samples = kept;

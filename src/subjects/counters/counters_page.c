@@ -36,11 +36,14 @@ void counters_report(const struct scene *scene, struct page *page)
 	page_line(page, 2, "... %" PRIu64 " values: moescope counters", m->values);
 }
 
-static const char *const by_choices[] = { "metric", "kernel", "range", "layer", "expert", NULL };
+static const char *const by_choices[] = { "metric", "kernel", "range", "layer",
+					  "expert", "stall",  "line",  NULL };
 /* In the order of by_choices. */
 static const struct section *const tables[] = {
-	&section_counters,	  &section_counters_kernels, &section_counters_ranges,
-	&section_counters_layers, &section_counters_experts, NULL
+	&section_counters,	   &section_counters_kernels,
+	&section_counters_ranges,  &section_counters_layers,
+	&section_counters_experts, &section_counters_stalls,
+	&section_counters_lines,   NULL
 };
 static const struct question_parameter by = {
 	.name = "by",
@@ -49,7 +52,8 @@ static const struct question_parameter by = {
 	.metavar = "WHAT",
 	.choices = by_choices,
 	.help = "one row per metric of a kernel (metric), per kernel (kernel: how far it used the GPU, and what bounds "
-		"it), or per range, layer or expert that launched it (bytes of memory, operations, tokens)",
+		"it), or per range, layer or expert that launched it (bytes of memory, operations, tokens); with "
+		"run --counters pc per reason for which a kernel's warps waited (stall) or line of its source (line)",
 	.default_text = "metric",
 };
 
@@ -75,7 +79,9 @@ const struct section section_counters = {
 				     { "moescope counters ncu.csv --by kernel",
 				       "What bounds each kernel." },
 				     { "moescope counters a.mscope --by expert",
-				       "Bytes of memory for a token, by expert." }),
+				       "Bytes of memory for a token, by expert." },
+				     { "moescope counters a.mscope --by line",
+				       "Lines of kernels at which most warps waited." }),
 		.parameters = PARAMETERS(&by),
 		.tables = tables,
 	},

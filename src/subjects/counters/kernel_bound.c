@@ -49,6 +49,7 @@ const char *stall_words(const char *stall)
 		{ "wait", "a fixed latency of instructions" },
 		{ "dispatch_stall", "the dispatcher" },
 		{ "not_selected", "their turn" },
+		{ "selected", "nothing: they went on" },
 		{ "sleeping", "the end of a sleep" },
 		{ "misc", "something else" },
 	};

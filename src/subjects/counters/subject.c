@@ -7,6 +7,7 @@
 #include "subjects/counters/device_counters.h"
 #include "subjects/counters/kernel_limits.h"
 #include "subjects/counters/launch_metrics.h"
+#include "subjects/counters/stalls.h"
 
 static int compute_launch_metrics(const struct material *m, void *answer)
 {
@@ -62,6 +63,23 @@ const struct subject subject_counted_places = {
 	.needs = NEEDS_PLACES,
 	.compute = compute_counted_places,
 	.release = release_counted_places,
+};
+
+static int compute_stalls(const struct material *m, void *answer)
+{
+	return stalls_analyze(m->run, answer);
+}
+
+SUBJECT_RELEASE(stalls)
+
+const struct subject subject_stalls = {
+	.id = SUBJECT_ID_stalls,
+	.name = "stalls",
+	.size = sizeof(struct stalls),
+	.length = 10,
+	.kinds = WANT(PC_SAMPLE) | WANT(FACT),
+	.compute = compute_stalls,
+	.release = release_stalls,
 };
 
 static int compute_device_counters(const struct material *m, void *answer)

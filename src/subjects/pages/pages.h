@@ -10,8 +10,8 @@
 
 page_function steps_report, slow_steps_report, ops_report, stacks_report, heap_report, calls_report,
 	host_report, spans_report, devices_report, kernels_report, transfers_report, comm_report,
-	counters_report, kernel_limits_report, hardware_report, efficiency_report, moe_report,
-	routing_report, memory_report, inference_report, overhead_report;
+	counters_report, kernel_limits_report, stalls_report, hardware_report, efficiency_report,
+	moe_report, routing_report, memory_report, inference_report, overhead_report;
 
 /* Pieces that pages share. */
 
