@@ -45,7 +45,7 @@ enum { FREE, TAKEN, SAMPLED, GONE };
 
 struct sampled {
 	_Atomic int state;
-	CUcontext context;
+	_Atomic(CUcontext) context; /* looked at by others while it changes */
 	uint32_t device, id;
 	moescope_name reasons[NUMBERS_MOST]; /* by CUPTI's number */
 	CUpti_PCSamplingData *last;	     /* what CUPTI had not handed out when it ended */
@@ -365,8 +365,8 @@ static void finish(struct sampled *sampled)
 	forget(sampled->last);
 	disable(sampled);
 	record(sampled, sampled->last);
-	atomic_store(&sampled->state, FREE);
 	free(sampled->last);
+	atomic_store(&sampled->state, FREE);
 }
 
 static void context_ends(CUcontext context)

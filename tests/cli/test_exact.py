@@ -260,9 +260,123 @@ def counters_that_are_held():
     check("another profiler may hold the counters" in fact("counters of kernels"), fact("counters of kernels"))
 
 
+SAMPLING = """
+import os, time
+U, S = ctypes.c_uint64, ctypes.c_size_t
+STALLED, NOT_ISSUED, SELECTED, BARRIER = range(4)
+def context(n, begins=1): driver.fake_context(S(n), begins)
+def module(cubin, n=1, begins=1): driver.fake_module(S(n), cubin, S(len(cubin)), begins)
+def sample(kernel, offset, reason, n, context=1, module=0):
+    driver.fake_sample(S(context), kernel.encode(), U(module), U(offset), reason, n)
+def elf(section, size=4096):
+    import struct
+    names = b"\\0.shstrtab\\0" + section + b"\\0"
+    header = b"\\x7fELF\\2\\1\\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64, 0, 64, 0, 0, 64, 3, 1)
+    sections = [bytes(64), struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, 256, len(names), 0, 0, 1, 0),
+                struct.pack("<IIQQQQIIQQ", 11, 1, 0, 0, 256, 8, 0, 0, 1, 0)]
+    return (header + b"".join(sections) + names).ljust(size, b"\\0")
+"""
+
+
+def sampled(lines, *options, **changes):
+    return run(SAMPLING + lines, *options, what="pc", **changes)
+
+
+def table(by, *columns):
+    r = moescope("counters", "a.mscope", "--by", by, "--json", "--limit", "0")
+    equal(r.status, 0, r.err)
+    return [tuple(row[column] for column in columns) for row in json.loads(r.out)["rows"]]
+
+
+@test
+def samples_of_instructions():
+    """Every sample once: those that are fetched in time, and those of a context that ends; lines where a module has them."""
+    r = sampled("""
+context(1); context(2)
+with_lines, without = elf(b".debug_line"), elf(b".text.heavy", 5000)
+module(with_lines); module(without); module(b"no cubin"); module(with_lines[:300])
+for i in range(1000):
+    sample("heavy", 16 * (1 + i % 4), STALLED, 2, module=len(with_lines))
+    sample("heavy", 16 * (1 + i % 4), NOT_ISSUED, 1, module=len(with_lines))
+sample("heavy", 64, SELECTED, 5000, module=len(with_lines))
+sample("heavy", 64, BARRIER, 10, module=len(with_lines))
+sample("light", 0x1f0, BARRIER, 7, context=2, module=len(without))
+driver.fake_dropped(U(9))
+context(2, 0)
+context(2)
+sample("light", 0x1f0, BARRIER, 3, context=2, module=len(without))""")
+    check("that takes 64 MiB of each GPU's memory" in r.err, r.err)
+    equal(fact("instructions sampled"), "7029 samples, one every 2^14 cycles; 9 dropped by the hardware")
+    equal(table("stall", "short_name", "stall", "samples", "not_issued"),
+          [("heavy", "selected", 5000, 0), ("heavy", "long_scoreboard", 2000, 1000), ("heavy", "barrier", 10, 0),
+           ("light", "barrier", 10, 0)])
+    equal(table("line", "source", "file", "offset", "samples", "not_issued", "stall"),
+          [("heavy.cu:4", "/src/heavy.cu", 64, 5510, 250, "long_scoreboard")] +
+          [(f"heavy.cu:{n}", "/src/heavy.cu", 16 * n, 500, 250, "long_scoreboard") for n in (1, 2, 3)] +
+          [("+0x1f0", None, 0x1f0, 10, 0, "barrier")])
+    equal(rows("select distinct kernel, device, context from pc_samples where kernel is not null order by 1"),
+          [("heavy", "0", "1"), ("light", "1", "2")])
+    report = moescope("report", "a.mscope").out
+    check("Where warps wait" in report and "heavy.cu:4" in report, report)
+
+
+@test
+def samples_of_some_kernels():
+    sampled("context(1); sample('gemm', 0, BARRIER, 3); sample('norm', 0, BARRIER, 4)", "--kernel", "gem")
+    equal(table("stall", "short_name", "samples"), [("gemm", 3)])
+    for option in ("--launch-skip", "--range"):
+        r = moescope("run", "--counters", "pc", option, "1", "--", "true")
+        check(r.status == 2 and "is for '--counters' of kernels, such as basic" in r.err, r.err)
+
+
+@test
+def samples_beside_hostile_programs():
+    """Threads that load and unload modules, a fork, contexts that come and go, a death: what was fetched is there."""
+    sampled("""
+import threading
+def work(n):
+    for i in range(50):
+        context(n); module(elf(b".debug_line", 400 + i), n); sample("a", 16, BARRIER, 1, context=n)
+        module(elf(b".debug_line", 400 + i), n, 0); context(n, 0)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 5)]
+for t in threads: t.start()
+for t in threads: t.join()
+child = os.fork()
+if not child:
+    context(7); sample("child", 0, BARRIER, 1, context=7); context(7, 0)
+    os._exit(0)
+os.waitpid(child, 0)""")
+    equal(table("stall", "short_name", "samples"), [("a", 200)])
+    lines = SAMPLING + """
+context(1); sample("before", 0, BARRIER, 5)
+fetches = driver.fake_fetches()
+while driver.fake_fetches() < fetches + 2: time.sleep(0.01)  # then the first of them is written
+os.kill(os.getpid(), 9)"""
+    r = moescope("run", "-q", "-f", "--no-auto", "--counters", "pc", "-o", "a.mscope", "--", sys.executable, "-c",
+                 PROGRAM.format(fake=FAKE, lines=lines),
+                 env=environment(MOESCOPE_CUPTI=FAKE, MOESCOPE_CUDA=FAKE, MOESCOPE_TRUST="1"))
+    equal(r.status, -9, r.err)
+    equal(table("stall", "short_name", "samples"), [("before", 5)])
+
+
+@test
+def samples_that_cannot_be_had():
+    # What CUPTI hands out when a context ends is taken all the same.
+    for state, words, left in (("denied", "only administrators may read counters", []), ("held", "another profiler may hold", []),
+                               ("broken", "cannot be read", [(3,)])):
+        sampled("context(1); sample('a', 0, BARRIER, 3); context(1, 0)", MOESCOPE_FAKE_COUNTERS=state)
+        equal(table("stall", "samples"), left, state)
+        check(words in fact("samples of instructions"), fact("samples of instructions"))
+        shown = moescope("counters", "a.mscope", "--by", "line").out
+        check(" ".join(words.split()[:3]) in " ".join(shown.split()), shown)
+    sampled("context(1); sample('a', 0, BARRIER, 3)", MOESCOPE_FAKE_COUNTERS="full")
+    equal(table("stall", "samples"), [(3,)])
+    check("times the buffer on the device was full" in fact("instructions sampled"), fact("instructions sampled"))
+
+
 @test
 def words():
-    for what, words in (("speed", "neither timeline nor recorder"), ("dram__sectors.sum", "FAKE has no metric 'dram__sectors.sum'"),
+    for what, words in (("speed", "neither timeline, recorder nor pc"), ("dram__sectors.sum", "FAKE has no metric 'dram__sectors.sum'"),
                         ("dram__read_throughput", "needs a part behind it")):
         r = run("launch('a')", what=what)
         check(r.err.startswith("moescope: '--counters' is left out: ") and words in r.err, r.err)
@@ -272,6 +386,10 @@ def words():
     r = run("launch('a')", trust="")
     check("has not been proved harmless" in r.err and r.err.count("\n") == 1 + r.err.count("nothing was recorded"), r.err)
     equal(rows("select count(*) from metrics"), [("0",)])
+    r = run("launch('a')", what="pc", trust="")
+    check("sampling instructions has not been tried on a GPU yet" in r.err, r.err)
+    r = run("launch('a')", what="pc,basic")
+    check("pc (where warps wait) goes with no other counters in one run" in r.err, r.err)
 
 
 if __name__ == "__main__":

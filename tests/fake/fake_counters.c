@@ -24,6 +24,7 @@
 #include <cupti_target.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,6 +227,7 @@ static struct {
 } samples[SAMPLES_MOST];
 static size_t n_samples;
 static uint64_t samples_dropped;
+static _Atomic int fetches;
 static CUpti_PCSamplingData *at_end[8]; /* where the rest of a context goes */
 #define AT_END(context) at_end[(size_t)(context) % 8]
 
@@ -234,6 +236,8 @@ EXPORTED void fake_module(size_t context, const void *cubin, size_t size, int be
 EXPORTED void fake_sample(size_t context, const char *kernel, uint64_t module, uint64_t offset,
 			  int reason, uint32_t n);
 EXPORTED void fake_dropped(uint64_t n);
+/* How often samples were asked for. */
+EXPORTED int fake_fetches(void);
 
 static void tell_resource(CUpti_CallbackId id, CUcontext context, void *what)
 {
@@ -279,6 +283,11 @@ void fake_dropped(uint64_t n)
 	pthread_mutex_lock(&samples_lock);
 	samples_dropped += n;
 	pthread_mutex_unlock(&samples_lock);
+}
+
+int fake_fetches(void)
+{
+	return atomic_load(&fetches);
 }
 
 EXPORTED CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
@@ -331,6 +340,19 @@ cuptiPCSamplingGetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams
 	return CUPTI_SUCCESS;
 }
 
+/* As CUPTI's, it lives on. */
+static char *shared_name(const char *kernel)
+{
+	static char names[64][sizeof(samples[0].kernel)];
+	size_t i = 0;
+
+	while (i < 63 && names[i][0] && strcmp(names[i], kernel) != 0)
+		i++;
+	if (!names[i][0])
+		strcpy(names[i], kernel);
+	return names[i];
+}
+
 /* At most `most` of a context, and how many are left. */
 static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most)
 {
@@ -347,7 +369,7 @@ static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most)
 		}
 		pc->cubinCrc = samples[i].module;
 		pc->pcOffset = samples[i].offset;
-		pc->functionName = strdup(samples[i].kernel);
+		pc->functionName = shared_name(samples[i].kernel);
 		pc->stallReasonCount = 1;
 		pc->stallReason[0].pcSamplingStallReasonIndex = samples[i].reason;
 		pc->stallReason[0].samples = samples[i].samples;
@@ -365,6 +387,7 @@ static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most)
 /* A few only, so that one call is not enough. */
 EXPORTED CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams *params)
 {
+	atomic_fetch_add(&fetches, 1);
 	if (is("broken"))
 		return CUPTI_ERROR_UNKNOWN;
 	hand_out(params->ctx, params->pcSamplingData, 100);

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hardware counters against others who count: counters_check.py [BUILD] [--only timeline,cost,exact]
+"""Hardware counters against others who count: counters_check.py [BUILD] [--only timeline,cost,exact,pc]
 
 timeline  'run --counters timeline' while known kernels run, against NVML's readings of the same moments; the times of
           samples against those of the program
 cost      a training and large products, with and without sampling every millisecond, in turns in one process
 exact     'run --counters' of single kernels (with MOESCOPE_TRUST=1) against Nsight Compute and arithmetic: DRAM bytes, tensor
           operations, L2 hit rate and SM use of each of the known kernels; and by their NVTX ranges against arithmetic
+pc        'run --counters pc' (with MOESCOPE_TRUST=1) of a program whose warps wait at a known line: its result, the line and
+          the reason, all samples accounted for, and what it costs
 
 Ends with 'N passed, N failed'."""
 import argparse
@@ -215,10 +217,45 @@ def exact(args, folder):
     return results
 
 
+def pc(args, folder):
+    if not os.environ.get("MOESCOPE_TRUST"):
+        print("skip pc: it wants MOESCOPE_TRUST=1")
+        return {}
+    program, run = os.path.join(HERE, "chase.py"), os.path.join(folder, "pc.mscope")
+
+    def told(*command):
+        r = subprocess.run([*command, sys.executable, program], capture_output=True, text=True, check=False, timeout=120)
+        if r.returncode:
+            raise AssertionError(f"{r.returncode} {r.stderr}")
+        return json.loads(r.stdout.splitlines()[-1])
+
+    bare, ours = told(), told(args.tool, "run", "-q", "--no-auto", "--counters", "pc", "-o", run, "--")
+    facts = {row["key"]: row["value"] for row in sql(args, run, "select key, value from facts")}
+    print(facts.get("instructions sampled"), facts.get("samples of instructions"))
+    lines = sql(args, run, "select * from line_stalls order by samples desc")
+    for row in lines[:12]:
+        print({key: row[key] for key in ("short_name", "source", "samples", "kernel_pct", "not_issued", "stall", "stall_pct")})
+    reasons = sql(args, run, "select reason, sum(samples) n from pc_samples group by 1 order by 2 desc")
+    print({row["reason"]: row["n"] for row in reasons})
+    seen = {row["short_name"]: float(row["n"]) for row in sql(
+        args, run, "select short_name, sum(samples) n from kernel_stalls group by 1 order by 2 desc")}
+    print("samples by kernel:", dict(list(seen.items())[:8]), "seconds by part:", ours["parts"])
+    print(f"300 products: {ours['fixed_s'] / bare['fixed_s'] - 1:+.2%} with PC sampling")
+    total = int((facts.get("instructions sampled") or "0").split()[0])
+    accounted = sum(seen.values()) + sum(float(row["n"]) for row in reasons if row["reason"] in ("dropped", "driver"))
+    with open(program, encoding="utf-8") as file:
+        line = next(i for i, text in enumerate(file, 1) if "# the line" in text)
+    hottest = next((row for row in lines if row["short_name"] == "chase"), None)
+    return {"pc: the same result": bare["checksum"] == ours["checksum"],
+            "pc: every sample is accounted for": total > 0 and abs(accounted / total - 1) < 0.01,
+            "pc: the line": bool(hottest) and hottest["source"] == f"chase.py:{line}",
+            "pc: the reason": bool(hottest) and hottest["stall"] == "long_scoreboard"}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", nargs="?", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "build"))
-    parser.add_argument("--only", default="timeline,cost,exact")
+    parser.add_argument("--only", default="timeline,cost,exact,pc")
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--phases", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -235,7 +272,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for part in args.only.split(","):
             try:
-                results.update({"timeline": timeline, "cost": cost, "exact": exact}[part](args, folder))
+                results.update({"timeline": timeline, "cost": cost, "exact": exact, "pc": pc}[part](args, folder))
             except (AssertionError, subprocess.SubprocessError) as why:
                 print(f"FAIL {part}: {why}")
                 results[part] = False
