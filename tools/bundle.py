@@ -12,7 +12,8 @@ import sys
 # Documents that the page shows; what they refer to follows.
 DOCUMENTS = ("report", "kernels", "ops", "api", "transfers", "comm", "moe", "steps", "request_times", "routing",
              "routing-steps", "routing-experts", "routing-pairs", "routing-k", "memory", "efficiency", "counters",
-             "counters-kernels", "counters-ranges", "counters-layers", "counters-experts", "hardware",
+             "counters-kernels", "counters-ranges", "counters-layers", "counters-experts", "counters-stalls",
+             "counters-lines", "hardware",
              "compare")
 
 

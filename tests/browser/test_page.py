@@ -16,8 +16,8 @@ from cli import TINY, TINYMOE, Skip, check, environment, equal, main, moescope, 
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VIEWS = ("steps", "requests", "ops", "kernels", "api", "transfers", "efficiency", "counters",
-         "counters-kernels", "counters-ranges", "routing", "routing-steps", "routing-experts", "routing-pairs", "routing-k",
-         "counters-experts", "moe", "memory", "comm")
+         "counters-kernels", "counters-ranges", "counters-stalls", "counters-lines",
+         "routing", "routing-steps", "routing-experts", "routing-pairs", "routing-k", "counters-experts", "moe", "memory", "comm")
 # A view is painted: it has rows, or says that there are none.
 PAINTED = """!document.querySelector("[aria-busy]")
     && (document.querySelector(".rows tbody tr[data-index]")

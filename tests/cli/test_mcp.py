@@ -20,7 +20,8 @@ RIGHT_SHARE = 0.95
 TABLES = ["kernels", "ops", "api", "calls", "stacks", "heap", "host", "host-parts", "host-times", "host-phases",
           "transfers", "comm", "moe", "steps", "requests", "routing", "routing-steps",
           "routing-experts", "routing-pairs", "routing-k", "memory", "efficiency", "counters",
-          "counters-kernels", "counters-ranges", "counters-layers", "counters-experts", "hardware"]
+          "counters-kernels", "counters-ranges", "counters-layers", "counters-experts", "counters-stalls",
+          "counters-lines", "hardware"]
 
 
 class Server:

@@ -28,7 +28,7 @@ OTHER_ROUTES = ("events", "sql", "stacks")  # of a run, beside its views
 
 
 # Tables that a flag of a command shows.
-FLAGS = {f"counters-{by}s": ["counters", "--by", by] for by in ("kernel", "range", "layer", "expert")}
+FLAGS = {f"counters-{by}s": ["counters", "--by", by] for by in ("kernel", "range", "layer", "expert", "stall", "line")}
 
 
 @test

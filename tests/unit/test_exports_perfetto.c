@@ -500,6 +500,7 @@ static void test_every_kind(void **state)
 			KIND(41, CALL_COUNT, call_count)
 			KIND(42, LIBRARY_CALL, library_call)
 			KIND(43, COUNTED, counted)
+			KIND(44, PC_SAMPLE, pc_sample)
 #undef KIND
 		default:
 			fail_msg("%s is not tested", kind_desc(kind)->name);

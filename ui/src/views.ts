@@ -26,6 +26,8 @@ export const VIEWS: View[] = [
   view("Device", "counters", "Counters", ["kernel", "metric"]),
   view("Device", "counters-kernels", "Bounds of kernels", ["kernel"]),
   view("Device", "counters-ranges", "Counters by range", ["range"]),
+  view("Device", "counters-stalls", "Stalls of kernels", ["kernel", "stall"]),
+  view("Device", "counters-lines", "Stalls by line", ["kernel", "file", "line", "offset"]),
   view("Experts", "routing", "Routing", ["layer", "phase"]),
   view("Experts", "routing-steps", "Routing by step", ["step", "layer", "phase"]),
   view("Experts", "routing-experts", "Routing by expert", ["step", "layer", "phase", "expert"]),

@@ -57,7 +57,7 @@ static const struct {
 	[RECORD_DEVICE_COST] = { FATE_ROWS, "moments" },
 	[RECORD_METRIC] = { FATE_ROWS, "moments at the beginning" },
 	[RECORD_COUNTED] = { FATE_ROWS, "moments" },
-	[RECORD_PC_SAMPLE] = { FATE_ROWS, "moments" },
+	[RECORD_PC_SAMPLE] = { FATE_LEFT_OUT, "their sums are in 'moescope counters --by line'" },
 	[RECORD_STACK] = { FATE_LEFT_OUT, "whole stacks are in --to folded-host" },
 	[RECORD_STACK_SAMPLE] = { FATE_LEFT_OUT, "whole stacks are in --to folded-host" },
 	[RECORD_CALL_COUNT] = { FATE_ROWS, "moments" },
