@@ -60,7 +60,8 @@ static struct sampled contexts[CONTEXTS_MOST];
 static struct name_filter chosen_kernels = KERNEL_FILTER;
 static CUpti_PCSamplingData *fetched;
 static uint64_t taken, lost, of_driver, times_full;
-static _Atomic uint32_t period; /* a sample every 2^period cycles */
+static _Atomic uint32_t period;		      /* a sample every 2^period cycles */
+static _Atomic uint64_t too_many, unfinished; /* contexts */
 
 static void stop_for_good(const struct err *err)
 {
@@ -337,8 +338,10 @@ static void context_begins(CUcontext context)
 	struct err err = { "" };
 	int r;
 
-	if (!sampled)
+	if (!sampled) {
+		atomic_fetch_add(&too_many, 1);
 		return;
+	}
 	sampled->context = context;
 	sampled->device = sampled->id = 0;
 	counter_api.cuptiGetDeviceId(context, &sampled->device);
@@ -380,6 +383,7 @@ static void context_ends(CUcontext context)
 		pthread_mutex_unlock(&lock);
 	} else {
 		atomic_store(&sampled->state, GONE);
+		atomic_fetch_add(&unfinished, 1);
 	}
 }
 
@@ -455,6 +459,9 @@ static void tell(void)
 		{ of_driver, "of kernels of the driver" },
 		{ times_full, "times the buffer on the device was full" },
 		{ lines_left_out(), "modules without lines for want of room" },
+		{ atomic_load(&too_many), "contexts not sampled: there were too many" },
+		{ atomic_load(&unfinished),
+		  "contexts ended before their last samples were fetched" },
 	};
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
@@ -466,8 +473,15 @@ static void tell(void)
 
 void pc_samples_end(void)
 {
-	if (getpid() != process || !hold())
+	struct err err = { "" };
+
+	if (getpid() != process)
 		return;
+	if (!hold()) {
+		err_set(&err, -ETIME, "CUPTI did not hand out the last ones within a second");
+		stop_for_good(&err);
+		return;
+	}
 	for (size_t i = 0; i < CONTEXTS_MOST; i++)
 		if (atomic_load(&contexts[i].state) == SAMPLED)
 			finish(&contexts[i]);
