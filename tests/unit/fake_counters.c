@@ -39,6 +39,7 @@ struct run *fake_counters_run(void)
 #define ELAPSED ".avg.pct_of_peak_sustained_elapsed"
 #define STALL(reason) "smsp__average_warps_issue_stalled_" reason "_per_issue_active.ratio"
 #define TENSOR(type) "sm__ops_path_tensor_src_" type ".sum"
+#define SAMPLED(reason) "smsp__pcsamp_warps_issue_stalled_" reason
 #define US INT64_C(1000)
 
 struct counted {
@@ -91,6 +92,41 @@ static const struct counted counted[] = {
 	{ "rest", 8, "dram__throughput" ELAPSED, "%", 20 },
 };
 
+/* Instructions of scan, with lines, and of attention, without. */
+static void add_samples(struct run *run)
+{
+	static const struct {
+		const char *kernel, *reason, *file;
+		uint32_t line;
+		uint64_t offset, samples;
+	} samples[] = {
+		{ "scan", SAMPLED("long_scoreboard"), "/src/moe/scan.cu", 41, 0x1a0, 7200 },
+		{ "scan", SAMPLED("long_scoreboard_not_issued"), "/src/moe/scan.cu", 41, 0x1a0,
+		  6100 },
+		{ "scan", SAMPLED("barrier"), "/src/moe/scan.cu", 44, 0x2f0, 1500 },
+		{ "scan", SAMPLED("selected"), "/src/moe/scan.cu", 41, 0x1b0, 300 },
+		{ "attention", SAMPLED("math_pipe_throttle"), NULL, 0, 0x4c0, 900 },
+		{ "attention", SAMPLED("selected"), NULL, 0, 0x4d0, 100 },
+	};
+
+	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)
+		fake_add_pc_sample(
+			run, 0,
+			&(struct row_pc_sample){
+				.time_ns = 1000,
+				.kernel = fake_string(run, samples[i].kernel),
+				.reason = fake_string(run, samples[i].reason),
+				.samples = samples[i].samples,
+				.module = 1,
+				.offset = samples[i].offset,
+				.file = samples[i].file ? fake_string(run, samples[i].file) : 0,
+				.line = samples[i].line });
+	fake_add_pc_sample(run, 0,
+			   &(struct row_pc_sample){ .time_ns = 1000,
+						    .reason = fake_string(run, "dropped"),
+						    .samples = 25 });
+}
+
 struct run *fake_limits_run(void)
 {
 	static const struct {
@@ -132,5 +168,6 @@ struct run *fake_limits_run(void)
 	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
 		add(run, 0, counted[i].kernel, counted[i].profile, "", counted[i].name,
 		    counted[i].unit, counted[i].value, "");
+	add_samples(run);
 	return run;
 }
