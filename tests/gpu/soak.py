@@ -43,11 +43,13 @@ MODES = {
     # Kernels are counted, by one process at a time: the others are told so and go on.
     "counted": {"MOESCOPE_EXACT": "gpu__time_duration.sum,dram__bytes_read.sum,sm__cycles_active.avg.pct_of_peak_sustained_elapsed",
                 "MOESCOPE_LAUNCH_COUNT": "500"},
+    # Instructions are sampled.
+    "pc": {"MOESCOPE_EXACT": "pc"},
 }
 MATRIX = {
     "train": list(MODES), "exact": list(MODES),
-    "graphs": ["bare", "default", "shifts", "stay", "off", "counted"],
-    "generate": ["bare", "default", "shifts", "stay", "counted"],
+    "graphs": ["bare", "default", "shifts", "stay", "off", "counted", "pc"],
+    "generate": ["bare", "default", "shifts", "stay", "counted", "pc"],
     "profiler": ["bare", "default", "full", "schedule", "shifts", "stay"],
     "jax": ["bare", "default", "shifts"], "cupy": ["bare", "default", "shifts"],
 }
