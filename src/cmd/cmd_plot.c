@@ -133,6 +133,7 @@ static int draw(struct invocation *inv, const char *given, const char *name, con
 	int r;
 
 	view.question.sel.layer = -1; /* other plots show the whole run, whatever the layer */
+	options.sel = &view.question.sel;
 	want = plot_want(&view);
 	r = run_open_part(given, &want, &run);
 	if (r != EXIT_OK)

@@ -249,6 +249,49 @@ static void test_the_same_run_gives_the_same_bytes(void **state)
 	}
 }
 
+/* Look i is at 20 + 10 i milliseconds: 49 before the end of step 1, 50 in step 2. */
+static void test_a_flame_graph_of_steps(void **state)
+{
+	static const struct {
+		int64_t first, last;
+		const char *there, *not_there;
+	} cases[] = {
+		{ INT64_MIN, INT64_MAX, ">1.00 s on a processor, 100 looks;", "no data" },
+		{ 1, 1, ">490 ms on a processor, 49 looks;", "no data" },
+		{ 2, 2, ">500 ms on a processor, 50 looks;", "no data" },
+		{ 3, 9, ">no data: no thread that was looked at has run (in the selected steps)<",
+		  ">main" },
+	};
+	struct run *run = sampled_run();
+
+	(void)state;
+	fake_step(run, 1, 0, 505000000, 1);
+	fake_step(run, 2, 505000000, 1005000000, 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct view_options view = everything;
+		struct plot_options options = {
+			.svg = true, .scale = 1, .layer = -1, .sel = &view.question.sel
+		};
+		struct answers answers;
+		struct err err = { "" };
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+
+		view.question.sel.step_first = cases[i].first;
+		view.question.sel.step_last = cases[i].last;
+		assert_non_null(out);
+		assert_int_equal(plot_compute(run, &view, &answers, NULL), 0);
+		assert_int_equal(plot_draw("flame", run, &answers, &options, out, &err), 0);
+		fclose(out);
+		if (!strstr(text, cases[i].there) || strstr(text, cases[i].not_there))
+			fail_msg("case %zu: %s", i, text);
+		free(text);
+		answers_release(&answers);
+	}
+	fake_run_free(run);
+}
+
 /* A disk that is full is told. */
 static void test_a_failed_write_is_told(void **state)
 {
@@ -314,6 +357,7 @@ int main(void)
 		cmocka_unit_test(test_nonsense_makes_no_nonsense),
 		cmocka_unit_test(test_names_of_all_sorts),
 		cmocka_unit_test(test_the_same_run_gives_the_same_bytes),
+		cmocka_unit_test(test_a_flame_graph_of_steps),
 		cmocka_unit_test(test_a_failed_write_is_told),
 		cmocka_unit_test(test_no_memory),
 	};

@@ -70,10 +70,12 @@ static int write_form(const struct run *run, const struct answers *answers,
 }
 
 static int write_all(const struct run *run, const struct answers *answers,
-		     const struct plot_choices *choices, size_t *ret_forms)
+		     const struct selection *sel, const struct plot_choices *choices,
+		     size_t *ret_forms)
 {
 	struct plot_options options = { .scale = choices->scale > 0 ? choices->scale : 1,
-					.layer = -1 };
+					.layer = -1,
+					.sel = sel };
 	int r = EXIT_OK;
 
 	for (int svg = 0; svg < 2; svg++) {
@@ -123,7 +125,7 @@ int plot_files_write(const char *given, const struct view_options *options,
 	if (plot_compute(run, options, &answers, &err) < 0) {
 		r = fail("%s", err.message);
 	} else {
-		r = write_all(run, &answers, choices, &forms);
+		r = write_all(run, &answers, &options->question.sel, choices, &forms);
 		answers_release(&answers);
 	}
 	progress_end();

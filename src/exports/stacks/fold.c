@@ -14,6 +14,7 @@
 #include "subjects/heap/heap_use.h"
 #include "subjects/shared/attribution.h"
 #include "subjects/stacks/sampled_stacks.h"
+#include "subjects/stacks/stack_choice.h"
 
 /* In the names of functions of Python's import itself. */
 #define IMPORT_ITSELF " (<frozen importlib."
@@ -189,13 +190,16 @@ static int fold_sample(struct fold *f, struct samples *samples, size_t i, unsign
 	return r;
 }
 
-static int fold_samples(struct fold *f, unsigned int how)
+/* choice: NULL: all of them. Time on a processor is chosen whole or not at all. */
+static int fold_samples(struct fold *f, unsigned int how, const struct stack_choice *choice)
 {
 	struct samples samples;
+	struct stack_times times;
 	int r = samples_init(&samples, f->run);
 
 	for (size_t i = 0; r == 0 && i < f->run->stack_sample.n; i++)
-		r = fold_sample(f, &samples, i, how);
+		if (!choice || stack_choice_times(choice, f->run, i, &times))
+			r = fold_sample(f, &samples, i, how);
 	samples_release(&samples);
 	return r;
 }
@@ -217,7 +221,7 @@ int fold_make(struct fold *f, const struct run *run, unsigned int more)
 		if (f->stacks.tracks[t].family == STACK_FAMILY_THREAD)
 			r = fold_thread(f, t);
 	if (r == 0)
-		r = fold_samples(f, more & FOLD_WAITS ? SAMPLES_WAITS : 0);
+		r = fold_samples(f, more & FOLD_WAITS ? SAMPLES_WAITS : 0, NULL);
 	if (r < 0 || !(more & FOLD_DEVICE))
 		return r;
 	r = attribution_init_calls(&at, f->run);
@@ -232,11 +236,17 @@ int fold_make(struct fold *f, const struct run *run, unsigned int more)
 	return r;
 }
 
-int fold_make_samples(struct fold *f, const struct run *run)
+int fold_make_samples(struct fold *f, const struct run *run, const struct selection *sel)
 {
+	struct stack_choice choice;
+	int r = stack_choice_init(&choice, run, sel ? sel : &SELECT_ALL, NULL);
+
 	*f = (struct fold){ .run = run };
 	stack_labels_init(&f->labels, run);
-	return fold_samples(f, SAMPLES_WITHOUT_IMPORT);
+	if (r == 0)
+		r = fold_samples(f, SAMPLES_WITHOUT_IMPORT, &choice);
+	stack_choice_release(&choice);
+	return r;
 }
 
 static int fold_heap_sample(struct fold *f, struct samples *samples, size_t i)

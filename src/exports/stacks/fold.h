@@ -14,6 +14,7 @@
 
 #include "base/hash_map.h"
 #include "exports/stacks/stacks.h"
+#include "subjects/shared/selection.h"
 
 /* A stack: its innermost name, and the stack around it, whose number is lower. Node 0 is none. */
 struct fold_node {
@@ -39,9 +40,9 @@ struct fold {
 enum { FOLD_DEVICE = 1, FOLD_WAITS = 2 };
 /* 0 or -errno; release it in both cases. */
 int fold_make(struct fold *fold, const struct run *run, unsigned int more);
-/* Only threads that were looked at from outside, their time on a processor, without the functions of Python's import
+/* Only threads that were looked at from outside, their time on a processor in the selected steps (NULL: always), without the functions of Python's import
  * itself, whose time is their caller's. */
-int fold_make_samples(struct fold *fold, const struct run *run);
+int fold_make_samples(struct fold *fold, const struct run *run, const struct selection *sel);
 /* Host memory when it was most, by the stack that allocated it. */
 int fold_make_heap(struct fold *fold, const struct run *run);
 void fold_release(struct fold *fold);

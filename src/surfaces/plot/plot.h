@@ -25,8 +25,9 @@ extern const struct plot plots[];
 
 struct plot_options {
 	bool svg, dark;
-	double scale; /* pixels of the PNG for one of the drawing; 1 to 8 */
-	int layer;    /* of the routing plots; -1: all, or the most uneven */
+	double scale;		     /* pixels of the PNG for one of the drawing; 1 to 8 */
+	int layer;		     /* of the routing plots; -1: all, or the most uneven */
+	const struct selection *sel; /* of steps; NULL: all */
 };
 
 /* NULL, or why plots cannot be drawn here, one sentence. */

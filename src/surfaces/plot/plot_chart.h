@@ -22,7 +22,8 @@ enum { TEXT_TITLE = 16, TEXT_USUAL = 12, TEXT_SMALL = 11 };
 struct plot_scene {
 	const struct run *run;
 	const struct answers *answers;
-	int layer; /* of the routing plots; -1: all, or the most uneven */
+	int layer;		     /* of the routing plots; -1: all, or the most uneven */
+	const struct selection *sel; /* of steps, for what no answer has; NULL: all */
 };
 
 struct plot_ticks {

@@ -54,12 +54,13 @@ static void layout_release(struct flame_layout *l)
 }
 
 /* A stack's number is higher than that of the one around it, so one pass each way is enough. */
-static int make_layout(struct flame_layout *l, const struct run *run, bool heap)
+static int make_layout(struct flame_layout *l, const struct plot_scene *scene, bool heap)
 {
 	int r;
 
 	*l = (struct flame_layout){ 0 };
-	r = heap ? fold_make_heap(&l->fold, run) : fold_make_samples(&l->fold, run);
+	r = heap ? fold_make_heap(&l->fold, scene->run)
+		 : fold_make_samples(&l->fold, scene->run, scene->sel);
 	if (r < 0)
 		return r;
 	l->n = l->fold.n ? l->fold.n : 1;
@@ -185,14 +186,14 @@ int plot_flame(struct canvas *c, struct rect box, const struct plot_scene *scene
 	struct flame_words words = { .title = "Flame graph of threads" };
 	struct flame_layout l;
 	uint64_t looks = 0;
-	int r = make_layout(&l, scene->run, false);
+	int r = make_layout(&l, scene, false);
 
 	if (r == 0) {
 		for (size_t i = 1; i < l.n; i++)
 			looks += l.fold.nodes[i].host_n;
 		words.no_data =
 			scene->run->stack_sample.n
-				? "no thread that was looked at has run"
+				? "no thread that was looked at has run (in the selected steps)"
 				: "no stacks in this run: record it with 'moescope run --stacks'";
 		snprintf(words.subtitle, sizeof(words.subtitle), "%s on a processor, %s looks",
 			 format_ns((double)l.total[0]).text, format_count((double)looks).text);
@@ -210,7 +211,7 @@ int plot_heap(struct canvas *c, struct rect box, const struct plot_scene *scene)
 			   "'moescope run --heap'"
 	};
 	struct flame_layout l;
-	int r = make_layout(&l, scene->run, true);
+	int r = make_layout(&l, scene, true);
 
 	if (r == 0) {
 		snprintf(words.subtitle, sizeof(words.subtitle),

@@ -140,7 +140,7 @@ static int draw_sheet(struct canvas *c, const struct sheet *sheet, const struct 
 int plot_draw(const char *name, const struct run *run, const struct answers *answers,
 	      const struct plot_options *options, FILE *out, struct err *err)
 {
-	struct plot_scene scene = { run, answers, options->layer };
+	struct plot_scene scene = { run, answers, options->layer, options->sel };
 	struct canvas *c;
 	size_t i = 0;
 	int r;
