@@ -61,6 +61,7 @@
 
 /* Where warps wait, inside the program as well. */
 #define COUNTER_PC_FUNCTIONS(FUNCTION)                                                             \
+	FUNCTION(cuptiGetVersion)                                                                  \
 	FUNCTION(cuptiGetContextId)                                                                \
 	FUNCTION(cuptiPCSamplingEnable)                                                            \
 	FUNCTION(cuptiPCSamplingDisable)                                                           \

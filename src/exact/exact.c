@@ -514,19 +514,19 @@ int InitializeInjection(void)
 	int (*probe)(void);
 	const char *what = getenv("MOESCOPE_EXACT");
 	struct err err = { "" };
-	bool sampling;
 
 	if (symbol) {
 		memcpy(&probe, &symbol, sizeof(probe));
 		probe();
 	}
-	if (!what)
-		return 1;
-	sampling = !strcmp(what, EXACT_PC);
-	if ((sampling ? pc_samples_begin(&err) : begin(&err)) < 0)
+	/* Ends before the session does, whose end was registered earlier. */
+	if (what && !strcmp(what, EXACT_PC)) {
+		if (pc_samples_begin() == 0)
+			atexit(pc_samples_end);
+	} else if (what && begin(&err) < 0) {
 		stop_for_good(&err);
-	else
-		/* before the session's own end, which was registered earlier */
-		atexit(sampling ? pc_samples_end : at_exit);
+	} else if (what) {
+		atexit(at_exit);
+	}
 	return 1;
 }

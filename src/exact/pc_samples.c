@@ -31,6 +31,10 @@
 #define FETCHES_MOST 256  /* in a row */
 #define EVERY_MS 200	  /* CUPTI's own thread decodes ten times a second */
 #define PATIENCE_MS 1000
+#define MODULE_PATIENCE_MS 50
+/* CUPTI fills arrays of structures whose size it alone decides, as it did with 12.4: a newer one than those that were
+ * compared (12.9 to 13.4) could write beyond ours. */
+#define VERSION_MOST 130499
 #define ROWS 64
 /* CUPTI would take 512 MiB of the GPU's memory. */
 #define DEVICE_BYTES ((size_t)64 << 20)
@@ -69,12 +73,15 @@ static void stop_for_good(const struct err *err)
 		moescope_info("samples of instructions", err->message);
 }
 
-static bool hold(void)
+static bool hold(int64_t patience_ms)
 {
 	struct timespec until;
+	int64_t ns;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += PATIENCE_MS / 1000;
+	ns = until.tv_nsec + patience_ms * 1000000;
+	until.tv_sec += ns / 1000000000;
+	until.tv_nsec = ns % 1000000000;
 	return pthread_mutex_timedlock(&lock, &until) == 0;
 }
 
@@ -209,6 +216,13 @@ static void fetch(const struct sampled *sampled)
 		if (!fetched->remainingNumPcs)
 			return;
 	}
+}
+
+/* What CUPTI has put aside itself, when a module was loaded after another had gone, or when sampling ended. */
+static void take_last(const struct sampled *sampled)
+{
+	record(sampled, sampled->last);
+	forget(sampled->last);
 }
 
 static void fetch_all(void)
@@ -364,10 +378,10 @@ static void context_begins(CUcontext context)
 /* With the lock. */
 static void finish(struct sampled *sampled)
 {
+	take_last(sampled);
 	fetch(sampled);
-	forget(sampled->last);
 	disable(sampled);
-	record(sampled, sampled->last);
+	take_last(sampled);
 	free(sampled->last);
 	atomic_store(&sampled->state, FREE);
 }
@@ -378,7 +392,7 @@ static void context_ends(CUcontext context)
 
 	if (!sampled)
 		return;
-	if (hold()) {
+	if (hold(PATIENCE_MS)) {
 		finish(sampled);
 		pthread_mutex_unlock(&lock);
 	} else {
@@ -388,13 +402,16 @@ static void context_ends(CUcontext context)
 }
 
 /* The instructions of a module have addresses that the next one may get. */
-static void module_ends(CUcontext context)
+static void module_changes(CUcontext context, bool begins)
 {
 	struct sampled *sampled = find(context);
 
-	if (!sampled || pthread_mutex_trylock(&lock) != 0)
+	if (!sampled || !hold(MODULE_PATIENCE_MS))
 		return;
-	fetch(sampled);
+	if (begins)
+		take_last(sampled);
+	else
+		fetch(sampled);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -413,16 +430,18 @@ static void CUPTIAPI called_back(void *user, CUpti_CallbackDomain domain, CUpti_
 		context_begins(data->context);
 	else if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
 		context_ends(data->context);
-	else if (id == CUPTI_CBID_RESOURCE_MODULE_LOADED && module)
-		lines_keep(module->pCubin, module->cubinSize);
+	else if (id == CUPTI_CBID_RESOURCE_MODULE_LOADED)
+		module_changes(data->context, true);
 	else if (id == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
-		module_ends(data->context);
+		module_changes(data->context, false);
+	if (id == CUPTI_CBID_RESOURCE_MODULE_LOADED && module)
+		lines_keep(module->pCubin, module->cubinSize);
 	errno = saved;
 }
 
 /* ---- begin and end */
 
-int pc_samples_begin(struct err *err)
+static int begin(struct err *err)
 {
 	static const CUpti_CallbackId wanted[] = { CUPTI_CBID_RESOURCE_CONTEXT_CREATED,
 						   CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
@@ -430,11 +449,18 @@ int pc_samples_begin(struct err *err)
 						   CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING };
 	CUpti_SubscriberHandle subscriber;
 	CUptiResult result;
+	uint32_t version = 0;
 	int r = counter_api_open_exact(err);
 
 	process = getpid();
 	if (r < 0)
 		return r;
+	if (counter_api.cuptiGetVersion(&version) != CUPTI_SUCCESS || version > VERSION_MOST)
+		return err_set(
+			err, -ENOSYS,
+			"libcupti %u is newer than any that PC sampling was built for (up to %d): set "
+			"MOESCOPE_CUPTI to that of CUDA 13.4 or older",
+			version, VERSION_MOST);
 	fetched = buffer_new(PCS_MOST);
 	if (!fetched)
 		return err_sys(err, -ENOMEM, "PC sampling");
@@ -444,6 +470,16 @@ int pc_samples_begin(struct err *err)
 		result = counter_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 							 wanted[i]);
 	return counter_error(err, result, "contexts cannot be followed");
+}
+
+int pc_samples_begin(void)
+{
+	struct err err = { "" };
+	int r = begin(&err);
+
+	if (r < 0)
+		stop_for_good(&err);
+	return r;
 }
 
 static void tell(void)
@@ -477,7 +513,7 @@ void pc_samples_end(void)
 
 	if (getpid() != process)
 		return;
-	if (!hold()) {
+	if (!hold(PATIENCE_MS)) {
 		err_set(&err, -ETIME, "CUPTI did not hand out the last ones within a second");
 		stop_for_good(&err);
 		return;

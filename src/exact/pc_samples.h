@@ -6,10 +6,8 @@
 #ifndef EXACT_PC_SAMPLES_H
 #define EXACT_PC_SAMPLES_H
 
-#include "base/err.h"
-
-/* In InitializeInjection, before the program has a context. 0, or -errno with a sentence. */
-int pc_samples_begin(struct err *err);
+/* In InitializeInjection, before the program has a context. 0, or -errno, and the run has the reason. */
+int pc_samples_begin(void);
 void pc_samples_end(void);
 
 #endif

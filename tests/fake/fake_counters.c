@@ -12,7 +12,7 @@
  * /src/KERNEL.cu has the instruction at 16 n; a cubin's checksum is its size.
  *
  * MOESCOPE_FAKE_COUNTERS: "denied" (no permission), "held" (by another profiler), "full" (every tenth drain loses),
- * "broken" (samples cannot be read).
+ * "broken" (samples cannot be read), "newer" (than any that is known).
  */
 #include <cuda.h>
 #include <cupti.h>
@@ -239,6 +239,8 @@ EXPORTED void fake_dropped(uint64_t n);
 /* How often samples were asked for. */
 EXPORTED int fake_fetches(void);
 
+static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most);
+
 static void tell_resource(CUpti_CallbackId id, CUcontext context, void *what)
 {
 	CUpti_ResourceData data = { .context = context, .resourceDescriptor = what };
@@ -257,7 +259,13 @@ void fake_context(size_t context, int begins)
 void fake_module(size_t context, const void *cubin, size_t size, int begins)
 {
 	CUpti_ModuleResourceData module = { .cubinSize = size, .pCubin = cubin };
+	static _Atomic bool gone[8]; /* a module has been unloaded from the context */
 
+	/* What was not fetched by then is put aside. */
+	if (begins && atomic_exchange(&gone[context % 8], false) && AT_END(context))
+		hand_out((CUcontext)context, AT_END(context), AT_END(context)->collectNumPcs);
+	if (!begins)
+		atomic_store(&gone[context % 8], true);
 	tell_resource(begins ? CUPTI_CBID_RESOURCE_MODULE_LOADED
 			     : CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
 		      (CUcontext)context, &module);
@@ -288,6 +296,12 @@ void fake_dropped(uint64_t n)
 int fake_fetches(void)
 {
 	return atomic_load(&fetches);
+}
+
+EXPORTED CUptiResult cuptiGetVersion(uint32_t *version)
+{
+	*version = is("newer") ? 999999 : CUPTI_API_VERSION;
+	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
@@ -397,6 +411,7 @@ EXPORTED CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams *param
 EXPORTED CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *params)
 {
 	hand_out(params->ctx, AT_END(params->ctx), AT_END(params->ctx)->collectNumPcs);
+	AT_END(params->ctx) = NULL;
 	return CUPTI_SUCCESS;
 }
 
