@@ -20,7 +20,9 @@
 #define THREADS_MOST 1024  /* of a process */
 #define SWITCHES_EVERY 4   /* looks: these are dear, and threads are many */
 #define ACTIVE_SHARE 20	   /* a thread that ran for one of so many parts of a look is active */
-#define OTHER_SHARE 20	   /* likewise, of a processor, for a process of others to be told */
+#define OTHER_SHARE                                                                                \
+	20 /* likewise, of a processor, for a process of others to be told by its name */
+#define SMALL_OTHERS "many small ones"
 #define GLANCES_MOST 8	   /* processes at a time */
 #define RESIDENT_SHARE 100 /* of its memory: less is no change */
 #define NAME_SIZE 32
@@ -440,6 +442,7 @@ void program_look_at_others(struct program *p, const struct machine *m, struct r
 			    int64_t now_ns)
 {
 	int64_t passed_ns = p->others_ns ? now_ns - p->others_ns : 0;
+	int64_t small_ns = 0;
 	struct other *now = NULL;
 	size_t n = 0, capacity = 0;
 	DIR *dir = opendir("/proc");
@@ -471,8 +474,13 @@ void program_look_at_others(struct program *p, const struct machine *m, struct r
 		/* One that is new has used all of it since; at the first look nobody knows when. */
 		if (passed_ns && other.cpu_ns > passed_ns / OTHER_SHARE)
 			add_other(p, r, name, other.cpu_ns);
+		else if (passed_ns)
+			small_ns += other.cpu_ns;
 	}
 	closedir(dir);
+	/* On a crowded machine each of them gets little. */
+	if (small_ns > passed_ns / OTHER_SHARE)
+		add_other(p, r, SMALL_OTHERS, small_ns);
 	if (n)
 		qsort(now, n, sizeof(*now), by_pid);
 	free(p->others);

@@ -115,15 +115,31 @@ def pinned():
     judge("pinned", "host-pinned")
 
 
-@test
-def neighbours():
-    others = [subprocess.Popen([python(), PROBLEMS, "alone", "600"]) for _ in range(3 * CPUS)]
+@contextlib.contextmanager
+def spinning(n, *command):
+    others = [subprocess.Popen(command) for _ in range(n)]
     try:
-        judge("alone", "host-neighbours", busy=True)
+        yield
     finally:
         for other in others:
             other.kill()
+        for other in others:
             other.wait()
+
+
+@test
+def neighbours():
+    with spinning(3 * CPUS, python(), PROBLEMS, "alone", "600"):
+        judge("alone", "host-neighbours", busy=True)
+
+
+@test
+def many_small_neighbours():
+    """So many that none of them has a twentieth of a processor."""
+    with spinning(25 * CPUS, "sh", "-c", "while :; do :; done"):
+        judge("alone", "host-neighbours", busy=True)
+    others = float(json.loads(moescope("host", "a.mscope", "--json").out)["total"]["others_cpus"])
+    check(others > CPUS / 2, others)
 
 
 @test
