@@ -330,11 +330,14 @@ static uint32_t joined_node(struct process *p, struct thread *t,
 	return node;
 }
 
+/* What is known of its threads is of the Python that has gone. */
 static void forget_program(struct process *p)
 {
 	add_build_ids(p);
 	python_close(p->python);
 	p->python = NULL;
+	for (size_t i = 0; i < p->n; i++)
+		p->threads[i].python = (struct python_thread){ 0 };
 	p->told_why = false;
 	places_close(&p->places);
 	places_open(&p->places, p->pid);

@@ -135,11 +135,11 @@ def neighbours():
 
 @test
 def many_small_neighbours():
-    """So many that none of them has a twentieth of a processor."""
-    with spinning(25 * CPUS, "sh", "-c", "while :; do :; done"):
-        judge("alone", "host-neighbours", busy=True)
+    """So many that none of them has a twentieth of a processor; all behind whatever else runs here."""
+    with spinning(25 * CPUS, "nice", "sh", "-c", "while :; do :; done"):
+        judge("alone", "host-neighbours", before=["nice"], busy=True)
     others = float(json.loads(moescope("host", "a.mscope", "--json").out)["total"]["others_cpus"])
-    check(others > CPUS / 2, others)
+    check(others > CPUS / 4, others)
 
 
 @test

@@ -553,6 +553,22 @@ def programs_that_become_others():
 
 
 @test
+def programs_that_become_others_again_and_again():
+    """Sometimes the change is seen between two looks, sometimes by a look that fails."""
+    write("again.py", SPIN + """
+import os, sys
+spin(0.12)
+left = int(sys.argv[1])
+if left:
+    loop = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done"
+    os.execv("/bin/sh", ["sh", "-c", f"{loop}; exec {sys.executable} again.py {left - 1}"])
+print("end")
+""")
+    equal(record_stacks(any_python(), "again.py", "25"), "end\n")
+    check(totals("a.mscope")["spin"] > 1e9, totals("a.mscope"))
+
+
+@test
 def children_are_processes_of_their_own():
     write("children.py", SPIN + """
 import json, multiprocessing, os
