@@ -350,7 +350,9 @@ static void find_python_threads(struct process *p)
 
 	p->has_new_threads = false;
 	for (size_t i = 0; i < p->n; i++) {
-		p->threads[i].newly_python = !p->threads[i].python.state;
+		/* Until its next look, however often this is asked before. */
+		if (!p->threads[i].python.state)
+			p->threads[i].newly_python = true;
 		p->threads[i].python = (struct python_thread){ 0 };
 	}
 	/* It has become another program, perhaps of the same file. */
@@ -761,8 +763,10 @@ static uint32_t find_stack(struct sampler *s, struct process *p, struct thread *
 	uint32_t stack = ran || (t->newly_python && t->python.state) ? 0 : t->row.stack;
 
 	t->newly_python = false;
-	if (!stack && t->python.state)
+	if (!stack && t->python.state) {
 		stack = python_node(s, p, t);
+		t->newly_python = !stack; /* it could not be read: once more, also if it waits */
+	}
 	return stack ? stack : native_node(s, p, t);
 }
 
