@@ -531,8 +531,8 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 		planned = NULL;
 	}
 	if (planned && counters_of_instructions(planned))
-		say("instructions are sampled while the program runs: that takes 64 MiB of each GPU's memory, and what it "
-		    "slows down has not been measured.");
+		say("instructions are sampled while the program runs: with a buffer of 64 MiB in each GPU's memory; "
+		    "what it slows down has not been measured.");
 	else if (planned)
 		tell_cost(values, planned);
 	plan->exact = planned;

@@ -95,8 +95,8 @@ int counter_api_open(struct err *err);
 /* The same, and the driver is initialised. */
 int counter_api_open_devices(struct err *err);
 
-/* Of the first, and what counts single kernels and samples where they wait. Nothing is called yet: a library that the driver loads is inside of
- * cuInit. */
+/* Of the first, and what counts single kernels and samples where they wait. Nothing is called yet: a library that the
+ * driver loads is inside of cuInit. */
 int counter_api_open_exact(struct err *err);
 /* In the first callback of a launch. */
 int counter_api_begin_exact(struct err *err);

@@ -143,21 +143,26 @@ static void record_pc(const struct sampled *sampled, const CUpti_PCSamplingPCDat
 	struct source_line line;
 
 	row.kernel = pc->functionName ? moescope_intern(pc->functionName) : 0;
-	if (!row.kernel || pc->stallReasonCount > REASONS_MOST)
+	if (row.kernel && !name_filter_keeps(&chosen_kernels, row.kernel, pc->functionName))
 		return;
-	if (!name_filter_keeps(&chosen_kernels, row.kernel, pc->functionName))
-		return;
-	line = lines_of(pc->cubinCrc, pc->functionName, row.kernel, pc->pcOffset);
-	row.module = pc->cubinCrc;
-	row.offset = pc->pcOffset;
-	row.file = line.file;
-	row.line = line.line;
-	for (size_t i = 0; i < pc->stallReasonCount; i++) {
+	if (row.kernel) {
+		line = lines_of(pc->cubinCrc, pc->functionName, row.kernel, pc->pcOffset);
+		row.module = pc->cubinCrc;
+		row.offset = pc->pcOffset;
+		row.file = line.file;
+		row.line = line.line;
+	}
+	for (size_t i = 0; i < pc->stallReasonCount && i < REASONS_MOST; i++) {
+		struct row_pc_sample one = row;
 		uint32_t reason = pc->stallReason[i].pcSamplingStallReasonIndex;
 
-		row.reason = reason < NUMBERS_MOST ? sampled->reasons[reason] : 0;
-		row.samples = pc->stallReason[i].samples;
-		add(&row);
+		one.reason = reason < NUMBERS_MOST ? sampled->reasons[reason] : 0;
+		one.samples = pc->stallReason[i].samples;
+		if (!one.kernel || !one.reason) {
+			one.kernel = 0;
+			one.reason = moescope_intern("unnamed");
+		}
+		add(&one);
 	}
 }
 
@@ -255,6 +260,19 @@ static struct sampled *find(CUcontext context)
 	return NULL;
 }
 
+/* The same with the lock: it may have ended while this waited. */
+static struct sampled *find_and_hold(CUcontext context, int64_t patience_ms)
+{
+	struct sampled *sampled = find(context);
+
+	if (!sampled || !hold(patience_ms))
+		return NULL;
+	sampled = find(context);
+	if (!sampled)
+		pthread_mutex_unlock(&lock);
+	return sampled;
+}
+
 static struct sampled *take(void)
 {
 	for (size_t i = 0; i < CONTEXTS_MOST; i++) {
@@ -322,27 +340,47 @@ static int configure(struct sampled *sampled, struct err *err)
 	return counter_error(err, result, "PC sampling cannot be set up");
 }
 
-static void disable(const struct sampled *sampled)
+/* What CUPTI writes into is freed only if it has let go of it. */
+static void let_go(struct sampled *sampled)
 {
 	CUpti_PCSamplingDisableParams params = PC_PARAMS(Disable, .ctx = sampled->context);
 
-	counter_api.cuptiPCSamplingDisable(&params);
+	if (counter_api.cuptiPCSamplingDisable(&params) != CUPTI_SUCCESS)
+		return;
+	take_last(sampled);
+	free(sampled->last);
 }
 
 static int enable(struct sampled *sampled, struct err *err)
 {
 	CUpti_PCSamplingEnableParams params = PC_PARAMS(Enable, .ctx = sampled->context);
-	int r = counter_error(err, counter_api.cuptiPCSamplingEnable(&params),
-			      "this GPU's instructions cannot be sampled");
+	int r;
 
-	if (r < 0)
+	sampled->last = buffer_new(PCS_MOST);
+	if (!sampled->last)
+		return err_sys(err, -ENOMEM, "PC sampling");
+	r = counter_error(err, counter_api.cuptiPCSamplingEnable(&params),
+			  "this GPU's instructions cannot be sampled");
+	if (r < 0) {
+		free(sampled->last);
 		return r;
+	}
 	r = name_reasons(sampled, err);
 	if (r == 0)
 		r = configure(sampled, err);
-	if (r < 0)
-		disable(sampled);
+	if (r < 0 && hold(PATIENCE_MS)) {
+		let_go(sampled);
+		pthread_mutex_unlock(&lock);
+	}
 	return r;
+}
+
+/* It has nothing to do before there is a context. */
+static int run_thread(struct err *err)
+{
+	int r = atomic_exchange(&thread_runs, true) ? 0 : moescope_own_thread(fetch_now_and_then);
+
+	return r < 0 ? err_sys(err, r, "a thread for PC sampling") : 0;
 }
 
 /* Nobody else knows of it yet: no lock. */
@@ -360,19 +398,12 @@ static void context_begins(CUcontext context)
 	sampled->device = sampled->id = 0;
 	counter_api.cuptiGetDeviceId(context, &sampled->device);
 	counter_api.cuptiGetContextId(context, &sampled->id);
-	sampled->last = buffer_new(PCS_MOST);
-	r = sampled->last ? enable(sampled, &err) : err_sys(&err, -ENOMEM, "PC sampling");
-	if (r == 0 && !atomic_exchange(&thread_runs, true))
-		r = moescope_own_thread(fetch_now_and_then);
-	if (r < 0 && !*err.message)
-		err_sys(&err, r, "a thread for PC sampling");
-	if (r == 0) {
-		atomic_store(&sampled->state, SAMPLED);
-		return;
-	}
-	stop_for_good(&err);
-	free(sampled->last);
-	atomic_store(&sampled->state, FREE);
+	r = run_thread(&err);
+	if (r == 0)
+		r = enable(sampled, &err);
+	if (r < 0)
+		stop_for_good(&err);
+	atomic_store(&sampled->state, r < 0 ? FREE : SAMPLED);
 }
 
 /* With the lock. */
@@ -380,22 +411,18 @@ static void finish(struct sampled *sampled)
 {
 	take_last(sampled);
 	fetch(sampled);
-	disable(sampled);
-	take_last(sampled);
-	free(sampled->last);
+	let_go(sampled);
 	atomic_store(&sampled->state, FREE);
 }
 
 static void context_ends(CUcontext context)
 {
-	struct sampled *sampled = find(context);
+	struct sampled *sampled = find_and_hold(context, PATIENCE_MS);
 
-	if (!sampled)
-		return;
-	if (hold(PATIENCE_MS)) {
+	if (sampled) {
 		finish(sampled);
 		pthread_mutex_unlock(&lock);
-	} else {
+	} else if ((sampled = find(context))) {
 		atomic_store(&sampled->state, GONE);
 		atomic_fetch_add(&unfinished, 1);
 	}
@@ -404,9 +431,9 @@ static void context_ends(CUcontext context)
 /* The instructions of a module have addresses that the next one may get. */
 static void module_changes(CUcontext context, bool begins)
 {
-	struct sampled *sampled = find(context);
+	struct sampled *sampled = find_and_hold(context, MODULE_PATIENCE_MS);
 
-	if (!sampled || !hold(MODULE_PATIENCE_MS))
+	if (!sampled)
 		return;
 	if (begins)
 		take_last(sampled);
@@ -485,8 +512,8 @@ int pc_samples_begin(void)
 static void tell(void)
 {
 	char text[400];
-	int n = snprintf(text, sizeof(text), "%llu samples, one every 2^%u cycles",
-			 (unsigned long long)taken, atomic_load(&period));
+	uint32_t cycles = atomic_load(&period); /* 0: CUPTI did not say, or there was no context */
+	int n = snprintf(text, sizeof(text), "%llu samples", (unsigned long long)taken);
 	const struct {
 		uint64_t number;
 		const char *what;
@@ -500,6 +527,9 @@ static void tell(void)
 		  "contexts ended before their last samples were fetched" },
 	};
 
+	if (cycles)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", one every 2^%u cycles",
+			      cycles);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (others[i].number && n < (int)sizeof(text))
 			n += snprintf(text + n, sizeof(text) - (size_t)n, "; %llu %s",

@@ -20,8 +20,7 @@
 #define THREADS_MOST 1024  /* of a process */
 #define SWITCHES_EVERY 4   /* looks: these are dear, and threads are many */
 #define ACTIVE_SHARE 20	   /* a thread that ran for one of so many parts of a look is active */
-#define OTHER_SHARE                                                                                \
-	20 /* likewise, of a processor, for a process of others to be told by its name */
+#define OTHER_SHARE 20	   /* likewise, of a processor, for the name of one of others */
 #define SMALL_OTHERS "many small ones"
 #define GLANCES_MOST 8	   /* processes at a time */
 #define RESIDENT_SHARE 100 /* of its memory: less is no change */

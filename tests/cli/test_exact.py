@@ -308,7 +308,7 @@ module(without)
 context(2, 0)
 context(2)
 sample("light", 0x1f0, BARRIER, 3, context=2, module=len(without))""")
-    check("that takes 64 MiB of each GPU's memory" in r.err, r.err)
+    check("with a buffer of 64 MiB in each GPU's memory" in r.err, r.err)
     equal(fact("instructions sampled"), "7030 samples, one every 2^14 cycles; 9 dropped by the hardware")
     equal(table("stall", "short_name", "stall", "samples", "not_issued"),
           [("heavy", "selected", 5000, 0), ("heavy", "long_scoreboard", 2000, 1000), ("heavy", "barrier", 10, 0),
@@ -350,6 +350,25 @@ if not child:
     os._exit(0)
 os.waitpid(child, 0)""")
     equal(table("stall", "short_name", "samples"), [("a", 200)])
+    # Closed descriptors, limits, signals whose handlers load modules.
+    work = "context(1); sample('a', 16, BARRIER, 3); {}; module(elf(b'.debug_line')); sample('b', 16, BARRIER, 3); context(1, 0)"
+    sampled(work.format("os.closerange(3, 1024)"))
+    sampled("import resource\n" + work.format("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"))
+    sampled("import resource\n" + work.format("resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))"))
+    sampled("""
+import signal
+context(1)
+def reload(*_):
+    module(elf(b".debug_line", 500)); sample("inside", 16, BARRIER, 1); module(elf(b".debug_line", 500), begins=0)
+signal.signal(signal.SIGALRM, reload)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+for i in range(500):
+    sample("outside", 16, BARRIER, 1); module(elf(b".debug_line", 600)); module(elf(b".debug_line", 600), begins=0)
+signal.setitimer(signal.ITIMER_REAL, 0)""")
+    equal(dict(table("stall", "short_name", "samples")).get("outside"), 500)
+    # No context at all.
+    sampled("pass")
+    equal(fact("instructions sampled"), "0 samples")
     lines = SAMPLING + """
 context(1); sample("before", 0, BARRIER, 5)
 fetches = driver.fake_fetches()

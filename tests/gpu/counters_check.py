@@ -242,7 +242,7 @@ def pc(args, folder):
     print("samples by kernel:", dict(list(seen.items())[:8]), "seconds by part:", ours["parts"])
     print(f"300 products: {ours['fixed_s'] / bare['fixed_s'] - 1:+.2%} with PC sampling")
     total = int((facts.get("instructions sampled") or "0").split()[0])
-    accounted = sum(seen.values()) + sum(float(row["n"]) for row in reasons if row["reason"] in ("dropped", "driver"))
+    accounted = sum(seen.values()) + sum(float(row["n"]) for row in reasons if row["reason"] in ("dropped", "driver", "unnamed"))
     with open(program, encoding="utf-8") as file:
         line = next(i for i, text in enumerate(file, 1) if "# the line" in text)
     hottest = next((row for row in lines if row["short_name"] == "chase"), None)

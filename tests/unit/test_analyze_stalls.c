@@ -67,6 +67,7 @@ static void test_kernels_and_lines(void **state)
 	add(run, &other, STALLED "barrier", 2);
 	add(run, &none, "dropped", 11);
 	add(run, &none, "driver", 13);
+	add(run, &none, "unnamed", 17);
 	/* No reasons for which warps wait. */
 	add(run, &first, "smsp__pcsamp_sample_buffer_full", 1000);
 	add(run, &first, STALLED, 1000);
@@ -74,6 +75,7 @@ static void test_kernels_and_lines(void **state)
 	assert_int_equal(stalls.samples, 107);
 	assert_int_equal(stalls.dropped, 11);
 	assert_int_equal(stalls.driver, 13);
+	assert_int_equal(stalls.unnamed, 17);
 	assert_int_equal(stalls.n_reasons, 4);
 	check_reason(&stalls.reasons[0], "at::gemm", "selected", 50, 0, 50);
 	check_reason(&stalls.reasons[1], "at::gemm", "long_scoreboard", 40, 4, 40);

@@ -55,7 +55,7 @@ int counter_error(struct err *err, CUptiResult result, const char *what)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char names[256][64];
 static char told[400];
-static uint64_t seen[THREADS + 1]; /* samples by context */
+static uint64_t seen[2 * THREADS + 1]; /* samples by context */
 static uint64_t without_line;
 
 moescope_name moescope_intern(const char *text)
@@ -91,7 +91,7 @@ void moescope_pc_samples(const struct row_pc_sample *rows, size_t n)
 {
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < n; i++) {
-		assert_in_range(rows[i].context, 1, THREADS);
+		assert_in_range(rows[i].context, 1, 2 * THREADS);
 		seen[rows[i].context] += rows[i].samples;
 		without_line += !rows[i].line;
 	}
@@ -216,10 +216,29 @@ static void *work(void *arg)
 	return NULL;
 }
 
+static _Atomic bool late_end;
+
+/* Contexts come and go while sampling ends. */
+static void *work_late(void *arg)
+{
+	size_t context = (size_t)arg;
+	uint8_t *cubin = cubin_new(".debug_line", 400 + context);
+
+	while (!atomic_load(&late_end)) {
+		fake_context(context, 1);
+		fake_module(context, cubin, 400 + context, 1);
+		fake_sample(context, "kernel", 400 + context, 16, BARRIER, 1);
+		fake_module(context, cubin, 400 + context, 0);
+		fake_context(context, 0);
+	}
+	free(cubin);
+	return NULL;
+}
+
 static void test_threads(void **state)
 {
 	pthread_t threads[THREADS];
-	uint64_t given = 0;
+	uint64_t given = 0, all = 0;
 	char words[64];
 
 	(void)state;
@@ -234,15 +253,25 @@ static void test_threads(void **state)
 	for (int before = fake_fetches(); fake_fetches() < before + 2;)
 		;
 	fake_sample(1, "kernel", 401, 16, BARRIER, 7);
+	for (size_t i = 0; i < THREADS; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, work_late, (void *)(THREADS + i + 1)), 0);
+	for (int before = fake_fetches(); fake_fetches() < before + 50;)
+		;
 	pc_samples_end();
+	atomic_store(&late_end, true);
+	for (size_t i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
 	pthread_join(our_thread, NULL);
 	for (uint32_t i = 0; i < ROUNDS; i++)
 		given += 300 * (1 + i % 3) + 2;
 	for (size_t i = 1; i <= THREADS; i++)
 		assert_int_equal(seen[i], given + (i == 1 ? 12 : 0));
 	assert_int_equal(without_line, 0);
+	for (size_t i = 1; i <= (size_t)2 * THREADS; i++)
+		all += seen[i];
 	snprintf(words, sizeof(words), "%llu samples, one every 2^14 cycles",
-		 (unsigned long long)(THREADS * given + 12));
+		 (unsigned long long)all);
 	assert_true(!strncmp(told, words, strlen(words)));
 }
 

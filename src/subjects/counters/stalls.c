@@ -98,9 +98,11 @@ static int list_entries(const struct run *run, struct reasons *reasons, struct s
 		struct reason reason;
 
 		if (!t->kernel[i]) {
-			*(strcmp(run_string(run, t->reason[i]), "dropped")
-				  ? &stalls->driver
-				  : &stalls->dropped) += t->samples[i];
+			const char *why = run_string(run, t->reason[i]);
+
+			*(!strcmp(why, "dropped")  ? &stalls->dropped
+			  : !strcmp(why, "driver") ? &stalls->driver
+						   : &stalls->unnamed) += t->samples[i];
 			continue;
 		}
 		reason = reason_of(reasons, run, t->reason[i]);

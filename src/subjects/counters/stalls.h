@@ -41,9 +41,10 @@ struct stalls {
 	struct stall_row *reasons;  /* kernels with the most samples first, then reasons */
 	struct stalled_line *lines; /* by samples */
 	size_t n_kernels, n_reasons, n_lines;
-	uint64_t samples;	  /* of these kernels */
-	uint64_t dropped, driver; /* by the hardware; of kernels of the driver */
-	char (*names)[48];	  /* of reasons */
+	uint64_t samples; /* of these kernels */
+	uint64_t dropped, driver,
+		unnamed; /* by the hardware; of kernels of the driver; of what CUPTI did not name */
+	char (*names)[48]; /* of reasons */
 };
 
 int stalls_analyze(const struct run *run, struct stalls *ret_stalls);

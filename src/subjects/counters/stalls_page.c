@@ -134,6 +134,8 @@ static const struct field total_fields[] = {
 	  .meaning = "samples that the hardware dropped" },
 	{ "driver", NULL, UNIT_INT, MEMBER(struct stalls, driver),
 	  .meaning = "samples of kernels of the driver, which are not told" },
+	{ "unnamed", NULL, UNIT_INT, MEMBER(struct stalls, unnamed),
+	  .meaning = "samples whose kernel or reason CUPTI did not name" },
 };
 
 static const struct field_set stalls_total = { FIELDS(total_fields) };
