@@ -490,6 +490,7 @@ static void say_left_out(void *context, const char *line)
 /* What one took on an H200: see docs/benchmarks.md. */
 #define ALONE_MS 20.0
 #define IN_A_ROW_MS 1.1
+#define IN_TURNS_MS 7 /* more, if several groups take turns */
 
 static uint64_t launches_counted(const struct values *values)
 {
@@ -499,14 +500,14 @@ static uint64_t launches_counted(const struct values *values)
 static void tell_cost(const struct values *values, const char *planned)
 {
 	uint64_t launches = launches_counted(values);
-	/* As src/exact does it: several groups, or other kernels between, end a row. */
-	bool alone = values->kernel || strchr(planned, ';');
+	bool alone = values->kernel; /* others between end a row */
+	double each_ms = (alone ? ALONE_MS : IN_A_ROW_MS) +
+			 (strchr(planned, ';') ? IN_TURNS_MS : 0);
 
 	say("counting %llu launches, one at a time, will take %s %s, at the %g ms each that an H200 took; "
 	    "--launch-count changes that.",
 	    (unsigned long long)launches, alone ? "about" : "at least",
-	    format_ns((double)launches * (alone ? ALONE_MS : IN_A_ROW_MS) * 1e6).text,
-	    alone ? ALONE_MS : IN_A_ROW_MS);
+	    format_ns((double)launches * each_ms * 1e6).text, each_ms);
 }
 
 /* Likewise. The caller frees what the plan then points to. */

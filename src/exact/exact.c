@@ -71,7 +71,7 @@ static const struct {
 struct kernel {
 	moescope_name name;
 	bool wanted, talks;
-	uint8_t next_group;
+	uint8_t next_group; /* after the last it was counted with */
 };
 
 struct launched {
@@ -91,13 +91,15 @@ static __thread bool holds __attribute__((tls_model("initial-exec")));
 static struct kernel kernels[KERNELS_MOST];
 static size_t n_kernels;
 static struct kernel_classes *classes;
-static uint64_t left_to_count, counted, unmatched;
+static uint64_t left_to_count, counted, unmatched, valueless;
 static uint32_t numbered; /* launches that were to be counted */
 static bool begun;
 static struct name_filter chosen_kernels = KERNEL_FILTER, chosen_ranges = RANGE_FILTER;
 static int64_t chosen_layer = -1, chosen_expert = -1; /* -1: all */
 static bool by_kernel, by_place; /* what is counted is chosen by that; set at the begin */
 static size_t window_most;	 /* launches in one */
+static size_t turns; /* that groups have taken, and launches that are left to the present one */
+static size_t turn_left;
 static _Atomic bool window_open; /* changed with the lock */
 static struct {
 	CUcontext context;
@@ -160,6 +162,7 @@ static void record(size_t i, const double *values)
 							    .name = names[window.group][m],
 							    .unit = units[window.group][m],
 							    .value = values[m] };
+	valueless += n - kept;
 	moescope_launch_metrics(&launched->launch, rows, kept);
 }
 
@@ -185,6 +188,19 @@ static void close_window(void)
 	}
 	if (r < 0)
 		stop_for_good(&err);
+}
+
+/* Several groups take turns, since changing them takes long. A turn begins with the next group of its first kernel. Turns
+ * grow, so that short programs have them all, too. */
+static size_t group_for(const struct kernel *kernel)
+{
+	size_t round = turns / ranges_groups();
+
+	if (turn_left)
+		return window.group;
+	turn_left = round < 6 ? (size_t)1 << round : RANGES_MOST;
+	turns++;
+	return kernel->next_group;
 }
 
 static bool open_window(const CUpti_CallbackData *data, size_t group)
@@ -274,6 +290,7 @@ static void add_launch(const CUpti_CallbackData *data, const struct kernel *kern
 {
 	struct launched *launched = &window.launches[window.n++];
 
+	turn_left -= turn_left > 0;
 	*launched = (struct launched){ .launch.name = kernel->name,
 				       .context = data->contextUid,
 				       .number = ++numbered };
@@ -335,10 +352,9 @@ static void launch_begins(const CUpti_CallbackData *data, enum call_use use)
 		atomic_fetch_add(&elsewhere, 1);
 		return;
 	}
-	if (!atomic_load(&window_open) && !open_window(data, kernel->next_group))
+	if (!atomic_load(&window_open) && !open_window(data, group_for(kernel)))
 		return;
-	if (ranges_groups() > 1)
-		kernel->next_group = (uint8_t)((kernel->next_group + 1u) % ranges_groups());
+	kernel->next_group = (uint8_t)((window.group + 1) % ranges_groups());
 	add_launch(data, kernel, use);
 }
 
@@ -353,7 +369,8 @@ static void launch_ends(const CUpti_CallbackData *data)
 	if (atomic_load(&window_open) && window.n && window.context == data->context && result &&
 	    *result != CUDA_SUCCESS)
 		window.n--;
-	if (atomic_load(&window_open) && (window.n >= window_most || window.n >= left_to_count))
+	if (atomic_load(&window_open) && (window.n >= window_most || window.n >= left_to_count ||
+					  (ranges_groups() > 1 && !turn_left)))
 		close_window();
 	if (!left_to_count)
 		atomic_store(&ended, true);
@@ -434,6 +451,10 @@ static void tell(void)
 		if (others[i].number && n < (int)sizeof(text))
 			n += snprintf(text + n, sizeof(text) - (size_t)n, "; not counted: %llu %s",
 				      (unsigned long long)others[i].number, others[i].what);
+	if (valueless && n < (int)sizeof(text))
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      "; %llu metrics of them have no value",
+			      (unsigned long long)valueless);
 	if (atomic_load(&gave_up) && n < (int)sizeof(text))
 		snprintf(text + n, sizeof(text) - (size_t)n,
 			 "; ended early: a launch waited a second for another");
@@ -489,8 +510,8 @@ static int begin(struct err *err)
 	chosen_expert = (int64_t)number_of("MOESCOPE_LAUNCH_EXPERT", UINT64_MAX);
 	by_kernel = chosen_kernels.filtering;
 	by_place = chosen_ranges.filtering || chosen_layer >= 0 || chosen_expert >= 0;
-	/* Each kernel takes its turn with the groups; and between kernels that match are others. */
-	window_most = by_kernel || ranges_groups() > 1 ? 1 : RANGES_MOST;
+	/* Between kernels that match are others. */
+	window_most = by_kernel ? 1 : RANGES_MOST;
 	atomic_store(&to_skip, number_of("MOESCOPE_LAUNCH_SKIP", 0));
 	left_to_count = number_of("MOESCOPE_LAUNCH_COUNT", 0);
 	for (size_t g = 0; g < ranges_groups(); g++) {

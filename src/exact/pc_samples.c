@@ -39,6 +39,9 @@
 /* CUPTI would take 512 MiB of the GPU's memory. */
 #define DEVICE_BYTES ((size_t)64 << 20)
 #define HOST_BYTES ((size_t)4 << 20)
+/* A sample of each SM every 2^PERIOD cycles. CUPTI would take 2^11 of an H200, and its buffer be full most of the time, so
+ * that kernels have no shares; with 2^15 it never was, and 2^17 are two million samples a second. */
+#define PERIOD 17
 
 #define PC_PARAMS(Name, ...)                                                                       \
 	{                                                                                          \
@@ -324,6 +327,8 @@ static int configure(struct sampled *sampled, struct err *err)
 		  .attributeData.scratchBufferSizeData.scratchBufferSize = HOST_BYTES },
 		{ ATTRIBUTE(SAMPLING_DATA_BUFFER),
 		  .attributeData.samplingDataBufferData.samplingDataBuffer = sampled->last },
+		{ ATTRIBUTE(SAMPLING_PERIOD),
+		  .attributeData.samplingPeriodData.samplingPeriod = PERIOD },
 	};
 	CUpti_PCSamplingConfigurationInfo get = { ATTRIBUTE(SAMPLING_PERIOD) };
 #undef ATTRIBUTE

@@ -24,15 +24,15 @@ static size_t n_groups;
 static struct chip *chip;
 
 static struct ranged {
-	CUcontext context; /* NULL: ended */
-	CUpti_RangeProfiler_Object *object;
-	uint8_t *data[RANGES_GROUPS_MOST]; /* made at first use */
-	size_t size[RANGES_GROUPS_MOST];
+	CUcontext context;		    /* NULL: ended */
+	CUpti_RangeProfiler_Object *object; /* of the group; NULL: none */
+	size_t group;
+	uint8_t *data;
+	size_t size, room;
 } contexts[CONTEXTS_MOST];
 static size_t n_contexts;
 
 static struct ranged *now; /* that is being counted, or was last */
-static size_t now_group;
 
 int ranges_plan(const char *text, struct err *err)
 {
@@ -90,10 +90,8 @@ static int plan_for(CUcontext context, struct err *err)
 	return r;
 }
 
-static int enable(CUcontext context, struct ranged **ret_ranged, struct err *err)
+static int find(CUcontext context, struct ranged **ret_ranged, struct err *err)
 {
-	CUpti_RangeProfiler_Enable_Params params = CUPTI_PARAMS(RangeProfiler_Enable,
-								.ctx = context);
 	int r;
 
 	*ret_ranged = NULL;
@@ -105,62 +103,97 @@ static int enable(CUcontext context, struct ranged **ret_ranged, struct err *err
 	if (n_contexts == CONTEXTS_MOST)
 		return err_set(err, -EBUSY, "too many contexts");
 	r = plan_for(context, err);
-	if (r == 0)
-		r = counter_error(err, counter_api.cuptiRangeProfilerEnable(&params),
-				  "the counters of the GPU cannot be taken");
 	if (r < 0)
 		return r;
-	contexts[n_contexts] = (struct ranged){ .context = context,
-						.object = params.pRangeProfilerObject };
+	contexts[n_contexts] = (struct ranged){ .context = context };
 	*ret_ranged = &contexts[n_contexts++];
 	return 0;
 }
 
-static int empty_data(const struct ranged *ranged, size_t group, struct err *err)
+static void disable(struct ranged *ranged)
+{
+	CUpti_RangeProfiler_Disable_Params params =
+		CUPTI_PARAMS(RangeProfiler_Disable, .pRangeProfilerObject = ranged->object);
+
+	if (ranged->object)
+		counter_api.cuptiRangeProfilerDisable(&params);
+	ranged->object = NULL;
+}
+
+/* An object that is given the metrics of another group counts nothing but the time from then on, and says nothing
+ * (CUPTI 13.0): each group has a new one. */
+static int enable(struct ranged *ranged, size_t group, struct err *err)
+{
+	CUpti_RangeProfiler_Enable_Params params = CUPTI_PARAMS(RangeProfiler_Enable,
+								.ctx = ranged->context);
+	int r;
+
+	if (ranged->object && ranged->group == group)
+		return 0;
+	disable(ranged);
+	r = counter_error(err, counter_api.cuptiRangeProfilerEnable(&params),
+			  "the counters of the GPU cannot be taken");
+	if (r < 0)
+		return r;
+	ranged->object = params.pRangeProfilerObject;
+	ranged->group = group;
+	ranged->size = 0;
+	return 0;
+}
+
+static int make_room(struct ranged *ranged, struct err *err)
+{
+	CUpti_RangeProfiler_GetCounterDataSize_Params params = CUPTI_PARAMS(
+		RangeProfiler_GetCounterDataSize, .pRangeProfilerObject = ranged->object,
+		.pMetricNames = groups[ranged->group].metrics,
+		.numMetrics = groups[ranged->group].n, .maxNumOfRanges = RANGES_MOST,
+		.maxNumRangeTreeNodes = RANGES_MOST);
+	int r;
+
+	if (ranged->size)
+		return 0;
+	r = counter_error(err, counter_api.cuptiRangeProfilerGetCounterDataSize(&params),
+			  "counters cannot be read");
+	if (r == 0 && params.counterDataSize > ranged->room) {
+		uint8_t *data = realloc(ranged->data, params.counterDataSize);
+
+		if (!data)
+			return err_sys(err, -ENOMEM, "counters");
+		ranged->data = data;
+		ranged->room = params.counterDataSize;
+	}
+	if (r == 0)
+		ranged->size = params.counterDataSize;
+	return r;
+}
+
+static int empty_data(const struct ranged *ranged, struct err *err)
 {
 	CUpti_RangeProfiler_CounterDataImage_Initialize_Params params = CUPTI_PARAMS(
 		RangeProfiler_CounterDataImage_Initialize, .pRangeProfilerObject = ranged->object,
-		.counterDataSize = ranged->size[group], .pCounterData = ranged->data[group]);
+		.counterDataSize = ranged->size, .pCounterData = ranged->data);
 
 	return counter_error(err, counter_api.cuptiRangeProfilerCounterDataImageInitialize(&params),
 			     "counters cannot be read");
 }
 
-static int make_data(struct ranged *ranged, size_t group, struct err *err)
-{
-	CUpti_RangeProfiler_GetCounterDataSize_Params params = CUPTI_PARAMS(
-		RangeProfiler_GetCounterDataSize, .pRangeProfilerObject = ranged->object,
-		.pMetricNames = groups[group].metrics, .numMetrics = groups[group].n,
-		.maxNumOfRanges = RANGES_MOST, .maxNumRangeTreeNodes = RANGES_MOST);
-	int r;
-
-	if (ranged->data[group])
-		return 0;
-	r = counter_error(err, counter_api.cuptiRangeProfilerGetCounterDataSize(&params),
-			  "counters cannot be read");
-	if (r < 0)
-		return r;
-	ranged->size[group] = params.counterDataSize;
-	ranged->data[group] = malloc(params.counterDataSize);
-	return ranged->data[group] ? 0 : err_sys(err, -ENOMEM, "counters");
-}
-
 int ranges_start(CUcontext context, size_t group, struct err *err)
 {
 	struct ranged *ranged;
-	int r = enable(context, &ranged, err);
+	int r = find(context, &ranged, err);
 
 	if (r == 0)
-		r = make_data(ranged, group, err);
+		r = enable(ranged, group, err);
 	if (r == 0)
-		r = empty_data(ranged, group, err);
+		r = make_room(ranged, err);
+	if (r == 0)
+		r = empty_data(ranged, err);
 	if (r == 0) {
 		CUpti_RangeProfiler_SetConfig_Params config = CUPTI_PARAMS(
 			RangeProfiler_SetConfig, .pRangeProfilerObject = ranged->object,
 			.configSize = groups[group].plan.image_size,
-			.pConfig = groups[group].plan.image,
-			.counterDataImageSize = ranged->size[group],
-			.pCounterDataImage = ranged->data[group], .range = CUPTI_AutoRange,
+			.pConfig = groups[group].plan.image, .counterDataImageSize = ranged->size,
+			.pCounterDataImage = ranged->data, .range = CUPTI_AutoRange,
 			/* There is one pass: nothing is ever replayed. */
 			.replayMode = CUPTI_UserReplay, .maxRangesPerPass = RANGES_MOST,
 			.numNestingLevels = 1, .minNestingLevel = 1, .passIndex = 0,
@@ -176,10 +209,8 @@ int ranges_start(CUcontext context, size_t group, struct err *err)
 		r = counter_error(err, counter_api.cuptiRangeProfilerStart(&start),
 				  "the counters of the GPU cannot be started");
 	}
-	if (r == 0) {
+	if (r == 0)
 		now = ranged;
-		now_group = group;
-	}
 	return r;
 }
 
@@ -189,9 +220,9 @@ int ranges_stop(size_t *ret_n, struct err *err)
 							    .pRangeProfilerObject = now->object);
 	CUpti_RangeProfiler_DecodeData_Params decode =
 		CUPTI_PARAMS(RangeProfiler_DecodeData, .pRangeProfilerObject = now->object);
-	CUpti_RangeProfiler_GetCounterDataInfo_Params info = CUPTI_PARAMS(
-		RangeProfiler_GetCounterDataInfo, .pCounterDataImage = now->data[now_group],
-		.counterDataImageSize = now->size[now_group]);
+	CUpti_RangeProfiler_GetCounterDataInfo_Params info =
+		CUPTI_PARAMS(RangeProfiler_GetCounterDataInfo, .pCounterDataImage = now->data,
+			     .counterDataImageSize = now->size);
 	CUptiResult result = counter_api.cuptiRangeProfilerStop(&stop);
 
 	if (result == CUPTI_SUCCESS)
@@ -204,18 +235,14 @@ int ranges_stop(size_t *ret_n, struct err *err)
 
 int ranges_values(size_t i, double *values, struct err *err)
 {
-	return chip_plan_values(&groups[now_group].plan, now->data[now_group], now->size[now_group],
-				i, values, err);
+	return chip_plan_values(&groups[now->group].plan, now->data, now->size, i, values, err);
 }
 
 void ranges_forget(CUcontext context)
 {
 	for (size_t i = 0; i < n_contexts; i++)
 		if (contexts[i].context == context) {
-			CUpti_RangeProfiler_Disable_Params disable = CUPTI_PARAMS(
-				RangeProfiler_Disable, .pRangeProfilerObject = contexts[i].object);
-
-			counter_api.cuptiRangeProfilerDisable(&disable);
+			disable(&contexts[i]);
 			contexts[i].context = NULL;
 		}
 }

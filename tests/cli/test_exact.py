@@ -13,7 +13,7 @@ from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, test
 BUILD = os.path.dirname(MOESCOPE)
 FAKE = os.path.join(BUILD, "tests", "libfake_counters.so")
 BYTES = "dram__read_throughput.sum"
-TWO_GROUPS = f"{BYTES},sm__cycles_active.sum,sm__warps_active.sum,pcie__read_bytes.sum"
+TWO_GROUPS = f"{BYTES},sm__cycles_active.sum,sm__warps_active.sum,sm__ops_path_tensor_src_bf16.sum"
 PROGRAM = """
 import ctypes, sys, threading
 driver = ctypes.CDLL({fake!r}, mode=ctypes.RTLD_GLOBAL)
@@ -166,11 +166,24 @@ def by_place():
 
 @test
 def groups_take_turns():
-    """Each kernel has every group as often as the others, whatever runs between."""
-    r = run("for i in range(10):\n    launch('a'); launch('b', 3)", what=TWO_GROUPS)
-    check("counting 1000 launches, one at a time, will take about 20.0 s" in r.err, r.err)
-    equal(len(counted()), 5 + 15)
-    equal([n for k, n in counted() if k == "a"], [1 + 8 * i for i in range(5)])
+    """Each kernel has every group, in short programs, too; and each as often as the other, whatever runs between."""
+    def shares():
+        return {kernel: float(share) for kernel, share in rows(
+            f"select kernel_name, 1.0 * sum(name = '{BYTES}') / count(distinct profile) from metrics group by 1")}
+
+    run("for i in range(10):\n    launch('a'); launch('b', 3)", what=TWO_GROUPS)
+    found = shares()
+    check(set(found) == {"a", "b"} and all(0.2 <= share <= 0.8 for share in found.values()), found)
+    check("metrics of them have no value" in fact("kernels counted"), fact("kernels counted"))
+    run("for i in range(64):\n    launch('a'); launch('b')", "--kernel", "a", what=TWO_GROUPS)
+    found = shares()
+    check(set(found) == {"a"} and 0.2 <= found["a"] <= 0.8, found)
+    # Rows of any length, beside turns of 64.
+    for length in (63, 64, 65, 128, 200):
+        run(f"for i in range(40):\n    for k in range({length}):\n        launch(f'k{{k}}')", "--launch-count", "100000",
+            what=TWO_GROUPS)
+        found = shares()
+        check(len(found) == length and all(0.2 <= share <= 0.8 for share in found.values()), (length, found))
 
 
 @test

@@ -69,10 +69,14 @@ static struct {
 	CUpti_CallbackFunc called;
 	void *user;
 	struct data *data;
-	uint64_t launches;     /* that ran */
-	CUcontext contexts[8]; /* of objects */
-	unsigned int objects;
+	uint64_t launches; /* that ran */
+	struct object {
+		CUcontext context;
+		const void *config; /* the first it was given */
+	} objects[256];
+	unsigned int n_objects;
 	CUcontext counted; /* NULL: none is */
+	bool confused; /* by a second configuration: only the time is counted, as CUPTI does it */
 } exact;
 
 EXPORTED void fake_begin(void);
@@ -145,8 +149,10 @@ EXPORTED CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *number)
 
 EXPORTED CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *params)
 {
-	exact.contexts[exact.objects] = params->ctx;
-	params->pRangeProfilerObject = (void *)&exact.contexts[exact.objects++];
+	struct object *object = &exact.objects[exact.n_objects++ % 256];
+
+	*object = (struct object){ .context = params->ctx };
+	params->pRangeProfilerObject = (void *)object;
 	return is("held") ? CUPTI_ERROR_INVALID_OPERATION : CUPTI_SUCCESS;
 }
 
@@ -175,6 +181,11 @@ EXPORTED CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
 
 EXPORTED CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *params)
 {
+	struct object *object = (void *)params->pRangeProfilerObject;
+
+	if (!object->config)
+		object->config = params->pConfig;
+	exact.confused = object->config != params->pConfig;
 	exact.data = (void *)params->pCounterDataImage;
 	return params->passIndex == 0 && params->replayMode == CUPTI_UserReplay
 		       ? CUPTI_SUCCESS
@@ -183,7 +194,7 @@ EXPORTED CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_P
 
 EXPORTED CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 {
-	exact.counted = *(CUcontext *)(void *)params->pRangeProfilerObject;
+	exact.counted = ((struct object *)(void *)params->pRangeProfilerObject)->context;
 	return CUPTI_SUCCESS;
 }
 
@@ -551,9 +562,11 @@ cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params *param
 
 static double of_launch(const char *metric)
 {
-	if (!strncmp(metric, "dram", 4))
-		return 1000;
-	return !strncmp(metric, "gpu__time", 9) ? 10 : !strncmp(metric, "sm__ops", 7) ? 4000 : NAN;
+	if (!strncmp(metric, "gpu__time", 9))
+		return 10;
+	if (exact.confused)
+		return NAN;
+	return !strncmp(metric, "dram", 4) ? 1000 : !strncmp(metric, "sm__ops", 7) ? 4000 : NAN;
 }
 
 EXPORTED CUptiResult

@@ -37,6 +37,8 @@ def make():
 
 # Bytes that must come from and go to DRAM, where the operands are larger than the cache.
 BYTES = {"sum": (1 << 28, 0), "add": (1 << 28, 1 << 28)}
+# What they read fits into the cache.
+CACHED = {"softmax", "layernorm", "transpose"}
 # Operations of the tensor cores.
 TENSOR = {"gemm_bf16": ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", 2 * 4096**3),
           "gemm_fp8": ("sm__ops_path_tensor_src_fp8.sum", 2 * 4096**3),

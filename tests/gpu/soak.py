@@ -41,7 +41,8 @@ MODES = {
     "stay": {"MOESCOPE_SHIFTS": "100000", "MOESCOPE_TRUST": "1", "MOESCOPE_STAY_ATTACHED": "1"},
     "off": {"MOESCOPE_BUDGET": "off"},
     # Kernels are counted, by one process at a time: the others are told so and go on.
-    "counted": {"MOESCOPE_EXACT": "gpu__time_duration.sum,dram__bytes_read.sum,sm__cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "counted": {"MOESCOPE_EXACT": "gpu__time_duration.sum,dram__bytes_read.sum,sm__cycles_active.avg.pct_of_peak_sustained_elapsed;"
+                "lts__t_sectors_lookup_miss.sum",
                 "MOESCOPE_LAUNCH_COUNT": "500"},
     # Instructions are sampled.
     "pc": {"MOESCOPE_EXACT": "pc"},
@@ -288,6 +289,8 @@ class Soak:
                 errors = f.read()
         end, words = judge(status, trial.killed, trial.hung, said,
                            self.reference.get(trial.program), errors)
+        if end in FAULTS:
+            print(f"{trial.program} {trial.mode}: {end}: {words}\n{errors[-3000:]}", flush=True)
         if end == "ended":
             self.reference.setdefault(trial.program, said["result"])
         trial.result = {"program": trial.program, "mode": trial.mode, "end": end, "words": words,
