@@ -22,12 +22,13 @@
 
 #define FLUSH_AGAIN_NS INT64_C(50000000) /* while no moment to detach has come */
 #define UNUSED_NS INT64_C(2000000000)
-#define SETTLE_NS INT64_C(5000000)	 /* from the end of recording to detaching, at least */
+#define SETTLE_NS INT64_C(5000000) /* from the end of recording to detaching, at least */
+#define MS INT64_C(1000000)
 #define NO_MOMENT_NS INT64_C(1500000000) /* this long, and this many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
 #define LEFT_NS INT64_C(2000000000) /* nobody is kept from the processor for so long */
 #define LEAVE_MS 10		    /* that the thread which detaches waits for others, at most */
-#define UNSUBSCRIBE_TRIES 60	    /* of LEAVE_MS each, at most */
+#define UNSUBSCRIBE_MS 2000 /* that another client waits for threads without a processor, at most */
 #define FORGET_ROUNDS 4
 #define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* device memory of one CUPTI buffer, about */
@@ -196,27 +197,34 @@ static void limit_device_buffers(void)
  * and so does CUPTI's code around them: a thread may have been about to call back, or on its way out,
  * when it lost its processor. Finalised meanwhile, CUPTI has freed what that thread goes on with. The
  * program's thread waits here, some LEAVE_MS at most. False: a thread has not left. */
-static bool callbacks_end(unsigned int own)
+static bool callbacks_end_within(int ms, unsigned int own)
 {
 	const struct timespec moment = { .tv_nsec = 50000 };
-	int64_t until_ns = clock_monotonic_ns() + LEAVE_MS * INT64_C(1000000);
+	int64_t until_ns = clock_monotonic_ns() + ms * MS;
 	bool left;
 
 	nanosleep(&moment, NULL); /* for a thread whose first call this is */
-	left = cupti_threads_left(LEAVE_MS);
+	left = cupti_threads_left(ms);
 	while (left && cupti_in_callbacks() > own && clock_monotonic_ns() < until_ns)
 		nanosleep(&moment, NULL);
 	return left && cupti_in_callbacks() == own;
 }
 
+static bool callbacks_end(unsigned int own)
+{
+	return callbacks_end_within(LEAVE_MS, own);
+}
+
 /* The lock is held. Another client cannot subscribe as long as this one has; but where a thread may
- * be inside CUPTI's code it has to do without. */
+ * be inside CUPTI's code it has to do without. Asked over and over, threads would have to have their turn on the processor
+ * all at the same time. */
 static void give_up_subscription(void)
 {
+	int64_t left_ns, until_ns = clock_monotonic_ns() + UNSUBSCRIBE_MS * MS;
 	bool ended = false;
 
-	for (int i = 0; cupti_subscribed() && !ended && i < UNSUBSCRIBE_TRIES; i++)
-		ended = callbacks_end(0);
+	while (cupti_subscribed() && !ended && (left_ns = until_ns - clock_monotonic_ns()) > 0)
+		ended = callbacks_end_within((int)(left_ns / MS) + 1, 0);
 	if (ended)
 		cupti_unsubscribe();
 }
