@@ -4,13 +4,14 @@
 
 The training has a DataLoader with workers, a thread that computes beside it and, on a GPU, its forward and
 backward pass in a CUDA graph. It is joined --cycles times (200) for --seconds each, then it stops. It must have lived,
-its losses must be those of an undisturbed training bit for bit, every run must have whole steps and, on a
+its losses must be those of an undisturbed training beside it bit for bit, every run must have whole steps and, on a
 GPU, kernels; its threads and descriptors must be those from before. What a step takes after all that, against before,
-is printed, with the spread of both, and so is how long it took to get in.
+is printed for both, with the spread, and so are how long it took to get in and which threads it has more.
 
 Ends with 'N passed, N failed'.
 """
 import argparse
+import collections
 import json
 import os
 import shutil
@@ -21,14 +22,14 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-QUIET_STEPS = 300  # before the first and after the last cycle
+QUIET_STEPS = 1500  # before the first and after the last cycle
 PATIENCE_S = 600
 
 
 # ---- the program that is joined
 
-def train(device, steps, folder):
-    """steps 0: until there is a file `stop`, and then QUIET_STEPS more."""
+def train(device, folder):
+    """Until there is a file `stop`, and then QUIET_STEPS more."""
     import threading
 
     import torch
@@ -91,9 +92,9 @@ def train(device, steps, folder):
         times.append(time.thread_time() - start)
         if len(losses) == QUIET_STEPS:
             open(os.path.join(folder, "ready"), "w").close()
-        if steps == 0 and last is None and os.path.exists(os.path.join(folder, "stop")):
+        if last is None and os.path.exists(os.path.join(folder, "stop")):
             last = len(losses) + QUIET_STEPS
-        if len(losses) == (steps or last):
+        if len(losses) == last:
             break
     ended.set()
     with open(os.path.join(folder, "told.json"), "w", encoding="utf-8") as file:
@@ -102,24 +103,37 @@ def train(device, steps, folder):
 
 # ---- the check
 
-def start(args, folder, steps):
-    for name in ("stop", "ready", "told.json"):
-        if os.path.exists(os.path.join(folder, name)):
-            os.unlink(os.path.join(folder, name))
-    return subprocess.Popen([sys.executable, os.path.abspath(__file__), "--program", folder, "--steps", str(steps),
-                             "--device", args.device], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+class Program:
+    def __init__(self, args, folder):
+        self.folder = folder
+        os.mkdir(folder)
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--program", folder, "--device", args.device],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def is_ready(self):
+        return os.path.exists(os.path.join(self.folder, "ready")) or self.process.poll() is not None
+
+    def stop(self):
+        with open(os.path.join(self.folder, "stop"), "w", encoding="utf-8"):
+            pass
+
+    def told(self):
+        out, err = self.process.communicate(timeout=PATIENCE_S)
+        if (self.process.returncode, out, err) != (0, "", ""):
+            raise AssertionError(f"the program ended with {self.process.returncode}, and said {out!r} {err!r}")
+        with open(os.path.join(self.folder, "told.json"), encoding="utf-8") as file:
+            return json.load(file)
 
 
-def told(program, folder):
-    out, err = program.communicate(timeout=PATIENCE_S)
-    if (program.returncode, out, err) != (0, "", ""):
-        raise AssertionError(f"the program ended with {program.returncode}, and said {out!r} {err!r}")
-    with open(os.path.join(folder, "told.json"), encoding="utf-8") as file:
-        return json.load(file)
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read().strip()
 
 
 def held(pid):
-    return (len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd")))
+    """The threads' names, and how many descriptors."""
+    return (collections.Counter(read(f"/proc/{pid}/task/{thread}/comm") for thread in os.listdir(f"/proc/{pid}/task")),
+            len(os.listdir(f"/proc/{pid}/fd")))
 
 
 def wait_until(condition, what):
@@ -137,11 +151,11 @@ def rows(args, table, run):
     return json.loads(r.stdout)["rows"]
 
 
-def cycle(args, program, run):
+def cycle(args, process, run):
     """Seconds until it was inside; None: it did not get there in time."""
     begin = time.monotonic()
     looking = subprocess.Popen([args.tool, "attach", "--inside", "-q", "-d", f"{args.seconds}s", "-o", run,
-                                str(program.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     state, inside = os.path.join(run, "join.state"), None
     while looking.poll() is None and inside is None:
         if os.path.exists(state) and os.path.getsize(state) > len("starting\n"):
@@ -165,14 +179,14 @@ def least_and_most(counts):
 
 
 def check(args, folder):
-    program = start(args, folder, 0)
-    run = os.path.join(folder, "a.mscope")
-    entries, steps, kernels, late = [], [], [], 0
+    both = [Program(args, os.path.join(folder, name)) for name in ("joined", "undisturbed")]
+    process, run = both[0].process, os.path.join(folder, "a.mscope")
+    entries, steps, kernels, facts, late = [], [], [], "", 0
     try:
-        wait_until(lambda: os.path.exists(os.path.join(folder, "ready")) or program.poll() is not None, "start")
-        before = held(program.pid)
+        wait_until(lambda: all(program.is_ready() for program in both), "start")
+        before = held(process.pid)
         for i in range(args.cycles):
-            entered = cycle(args, program, run)
+            entered = cycle(args, process, run)
             if entered is None:
                 late += 1
                 shutil.rmtree(run)
@@ -181,20 +195,24 @@ def check(args, folder):
             steps.append(len(rows(args, "steps", run)))
             if args.device == "cuda":
                 kernels.append(sum(row["count"] for row in rows(args, "kernels", run)))
-            if program.poll() is not None:
-                raise AssertionError(f"it died in cycle {i}: {program.communicate()}")
+                facts = subprocess.run([args.tool, "sql", run, "select value from facts where key like '%CUPTI%'"],
+                                       capture_output=True, text=True, check=True).stdout
+            if process.poll() is not None:
+                raise AssertionError(f"it died in cycle {i}: {process.communicate()}")
             shutil.rmtree(run)
-        wait_until(lambda: held(program.pid) <= before or args.device == "cuda", f"{before}, but {held(program.pid)}")
-        after = held(program.pid)
-        with open(os.path.join(folder, "stop"), "w", encoding="utf-8"):
-            pass
-        joined = told(program, folder)
+        wait_until(lambda: held(process.pid)[1] <= before[1] or args.device == "cuda", f"{before}, but {held(process.pid)}")
+        after = held(process.pid)
+        for program in both:
+            program.stop()
+        joined, bare = (program.told() for program in both)
     finally:
-        if program.poll() is None:
-            program.kill()
-    bare = told(start(args, folder, len(joined["losses"])), folder)
+        for program in both:
+            if program.process.poll() is None:
+                program.process.kill()
     print(f"in after: median {statistics.median(entries):.3f} s, worst {max(entries):.3f} s, {late} times not in time; "
-          f"threads and descriptors before {before}, after {after}")
+          f"threads and descriptors before {before[0].total()} and {before[1]}, after {after[0].total()} and {after[1]}; more threads: "
+          f"{', '.join(after[0] - before[0]) or 'none'}")
+    print("of the last run:", *facts.splitlines()[1:])
     # What a step takes may change by itself: the residue is what the joined one changed more than the undisturbed one.
     ratios, noise = [], 0.0
     for name, times in (("joined", joined["times"]), ("undisturbed", bare["times"])):
@@ -207,7 +225,7 @@ def check(args, folder):
     print(f"residue {residue:+.2%} (+-{noise:.1%})")
     results = {
         "in": late <= args.cycles // 20,
-        "losses": joined["losses"] == bare["losses"],
+        "losses": all(a == b for a, b in zip(joined["losses"], bare["losses"])),
         "steps": bool(steps) and min(steps) > 0,
         "kernels": args.device != "cuda" or (bool(kernels) and min(kernels) > 0),
         "residue": residue <= 0.001 + noise,
@@ -224,10 +242,9 @@ def main():
     parser.add_argument("--cycles", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--program")
-    parser.add_argument("--steps", type=int, default=0)
     args = parser.parse_args()
     if args.program:
-        train(args.device, args.steps, args.program)
+        train(args.device, args.program)
         return
     args.tool = os.path.join(os.path.abspath(args.build), "moescope")
     failed = 0
