@@ -422,7 +422,7 @@ def words():
     check("has not been proved harmless" in r.err and r.err.count("\n") == 1 + r.err.count("nothing was recorded"), r.err)
     equal(rows("select count(*) from metrics"), [("0",)])
     r = run("launch('a')", what="pc", trust="")
-    check("sampling instructions has not been tried on a GPU yet" in r.err, r.err)
+    check("sampling instructions has not been proved harmless" in r.err, r.err)
     r = run("launch('a')", what="pc,basic")
     check("pc (where warps wait) goes with no other counters in one run" in r.err, r.err)
 
