@@ -20,6 +20,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# The paths of a function that the analyzer follows: a quarter of clang's own limit takes less than half the time.
+DEPTH = [f"-extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")]
 
 
 def compiled(build, wanted):
@@ -51,7 +53,7 @@ def check(entry, common, cache):
         return "", True
     with tempfile.TemporaryDirectory(prefix="moescope-tidy-") as folder:
         pathlib.Path(folder, "compile_commands.json").write_text(json.dumps([entry]))
-        done = subprocess.run(["clang-tidy", "-quiet", "-p", folder,
+        done = subprocess.run(["clang-tidy", "-quiet", *DEPTH, "-p", folder,
                                os.path.join(entry["directory"], entry["file"])], cwd=ROOT,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
@@ -69,7 +71,7 @@ def main():
     if not entries:
         sys.exit(f"check_tidy: none of the files is compiled in {build}")
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
-    common = version + (ROOT / ".clang-tidy").read_bytes()
+    common = version + (ROOT / ".clang-tidy").read_bytes() + " ".join(DEPTH).encode()
     cache = build / "tidy"
     cache.mkdir(exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
