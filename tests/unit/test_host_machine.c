@@ -184,6 +184,27 @@ static void beginnings(void **state)
 	fake_run_free(run);
 }
 
+/* PyTorch comes up: libraries, one after the other, to the last reading, as on an H200. Nothing leaks. */
+static void starting(void **state)
+{
+	static const int megabytes[] = { 5,   24,  429, 451, 470, 475, 483,  492,  492, 513,
+					 519, 749, 980, 928, 954, 989, 1294, 1361, 1402 };
+	struct run *run = fake_run_new();
+	struct host host;
+
+	(void)state;
+	fake_span(run, 0, 10 * SECOND);
+	for (int i = 0; i < 19; i++) {
+		put(run, i, HOST_MACHINE, "", HOST_LOOKS, i + 1);
+		put(run, i, HOST_PROCESS, "1", HOST_THREAD_LOOKS, i);
+		put(run, i, HOST_PROCESS, "1", HOST_RESIDENT_BYTES, megabytes[i] * 1e6);
+	}
+	assert_int_equal(host_analyze(run, &host), 0);
+	assert_false(host.processes[0].growth_bytes_per_s.known);
+	host_release(&host);
+	fake_run_free(run);
+}
+
 static void verdicts(void **state)
 {
 	static const struct {
@@ -379,9 +400,11 @@ static void nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(figures), cmocka_unit_test(beginnings), cmocka_unit_test(verdicts),
-		cmocka_unit_test(silence), cmocka_unit_test(far_gpu),	 cmocka_unit_test(curves),
-		cmocka_unit_test(hostile), cmocka_unit_test(phases),	 cmocka_unit_test(nothing),
+		cmocka_unit_test(figures),  cmocka_unit_test(beginnings),
+		cmocka_unit_test(starting), cmocka_unit_test(verdicts),
+		cmocka_unit_test(silence),  cmocka_unit_test(far_gpu),
+		cmocka_unit_test(curves),   cmocka_unit_test(hostile),
+		cmocka_unit_test(phases),   cmocka_unit_test(nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

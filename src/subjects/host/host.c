@@ -21,8 +21,10 @@
 #define GROWTH_LEAST_BYTES 33554432.0 /* less is nobody's leak within a run */
 #define GROWTH_LEAST_SHARE 0.2	      /* of the peak, in the second half */
 #define GROWTH_LEAST_NS INT64_C(2000000000)
-#define TURN_LEAST 0.75 /* processors wanted while threads take turns */
-#define TURN_MOST 1.2	/* used; and wanted, beside two threads */
+#define GROWTH_AT_ONCE 0.25 /* of all that came, in a reading */
+#define GROWTH_TIMES 2.0    /* as much as in the same time elsewhere */
+#define TURN_LEAST 0.75	    /* processors wanted while threads take turns */
+#define TURN_MOST 1.2	    /* used; and wanted, beside two threads */
 
 static const char not_read[] = "could not be read on that machine";
 static const char no_limit[] = "no limit";
@@ -116,6 +118,12 @@ static const char *process_name(const struct run *run, const struct host_thing *
 	return name;
 }
 
+/* Parts of all that came and of the time since the last that came. A library, a model or a cache does; a leak does not. */
+static bool came_at_once(double part, double time_part)
+{
+	return part > fmax(GROWTH_AT_ONCE, GROWTH_TIMES * time_part);
+}
+
 /* Memory that grows to the end, not only while the program starts: absent unless most readings up to the peak
  * are larger than the one before. What comes after the peak is the process ending. */
 static struct value steady_growth(const struct maker *m, const struct host_thing *thing,
@@ -123,8 +131,9 @@ static struct value steady_growth(const struct maker *m, const struct host_thing
 {
 	const struct table_host_sample *t = &m->readings->run->host_sample;
 	struct host_series series = thing->series[HOST_RESIDENT_BYTES];
-	int64_t middle_ns = from_ns + (to_ns - from_ns) / 2, peak_ns = from_ns;
-	double first, before;
+	int64_t middle_ns = from_ns + (to_ns - from_ns) / 2, peak_ns = from_ns, last_ns = middle_ns;
+	double first, before, half_ns = (double)(to_ns - middle_ns);
+	bool at_once = false;
 	size_t n = 0, grows = 0;
 
 	if (to_ns - from_ns < GROWTH_LEAST_NS)
@@ -141,9 +150,12 @@ static struct value steady_growth(const struct maker *m, const struct host_thing
 			continue;
 		n++;
 		grows += now > before;
+		at_once = at_once || came_at_once((now - before) / (peak - first),
+						  (double)(peak_ns - last_ns) / half_ns);
 		before = now;
+		last_ns = peak_ns;
 	}
-	if (n < GROWTH_READINGS || (double)grows < GROWTH_STEADY * (double)n ||
+	if (at_once || n < GROWTH_READINGS || (double)grows < GROWTH_STEADY * (double)n ||
 	    (double)(to_ns - peak_ns) > GROWTH_REST * (double)(to_ns - from_ns) ||
 	    peak - first < GROWTH_LEAST_BYTES || peak - first < GROWTH_LEAST_SHARE * peak)
 		return value_absent("it does not grow steadily");
