@@ -98,8 +98,8 @@ static struct name_filter chosen_kernels = KERNEL_FILTER, chosen_ranges = RANGE_
 static int64_t chosen_layer = -1, chosen_expert = -1; /* -1: all */
 static bool by_kernel, by_place; /* what is counted is chosen by that; set at the begin */
 static size_t window_most;	 /* launches in one */
-static size_t turns; /* that groups have taken, and launches that are left to the present one */
-static size_t turn_left;
+static size_t turns;		 /* that groups have taken */
+static size_t turn_left;	 /* launches of the present one */
 static _Atomic bool window_open; /* changed with the lock */
 static struct {
 	CUcontext context;
