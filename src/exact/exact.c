@@ -6,7 +6,8 @@
  *
  * Threads: the program's, in CUPTI's callbacks around its launches. A launch that is counted holds the lock from its
  * begin to its end. Who waits longer than PATIENCE_MS for it goes on, and counting ends for good: a kernel may be waiting
- * for what that thread is about to launch.
+ * for what that thread is about to launch. Before a window begins no such kernel runs, and whoever went on would launch
+ * beside CUPTI's change of counters: there they wait longer.
  *
  * Not counted: kernels that talk to other GPUs or ranks (they would wait for those that are not running), graphs, and
  * whatever is launched while a stream is captured.
@@ -35,6 +36,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PATIENCE_MS 1000
+#define CHANGE_PATIENCES                                                                           \
+	10 /* while the metrics of another group are set, in 0.3 s and more: no counted kernel runs then */
 #define KERNELS_MOST 4096
 #define RANGES_DEEP 64 /* that are looked at around a launch */
 
@@ -83,6 +86,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t process;
 static _Atomic bool ended; /* nothing is counted any more */
 static _Atomic bool gave_up;
+static _Atomic bool changing; /* the lock is held to begin a window */
 static _Atomic uint64_t to_skip, capturing;
 static _Atomic uint64_t graphs, talking, in_captures, elsewhere, nameless;
 static __thread bool holds __attribute__((tls_model("initial-exec")));
@@ -115,13 +119,16 @@ static moescope_name units[RANGES_GROUPS_MOST][EXACT_METRICS_MOST],
 static bool hold(void)
 {
 	struct timespec until;
+	int tries = 0;
 
 	if (getpid() != process)
 		return false;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += PATIENCE_MS / 1000;
-	if (pthread_mutex_timedlock(&lock, &until) == 0)
-		return true;
+	do {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += PATIENCE_MS / 1000;
+		if (pthread_mutex_timedlock(&lock, &until) == 0)
+			return true;
+	} while (++tries < CHANGE_PATIENCES && atomic_load(&changing));
 	atomic_store(&gave_up, true);
 	atomic_store(&ended, true);
 	return false;
@@ -210,7 +217,9 @@ static bool open_window(const CUpti_CallbackData *data, size_t group)
 
 	if (r == 0) {
 		begun = true;
+		atomic_store(&changing, true);
 		r = ranges_start(data->context, group, &err);
+		atomic_store(&changing, false);
 	}
 	if (r == -EBUSY)
 		atomic_fetch_add(&elsewhere, 1);

@@ -221,6 +221,18 @@ all = [threading.Thread(target=work, args=(name,)) for name in 'abcd']
 
 
 @test
+def threads_wait_for_a_change_of_groups():
+    """Longer than for a kernel: launching beside it, or giving up, would be worse."""
+    run("""
+def work(name):
+    launch(name, 3)
+all = [threading.Thread(target=work, args=(name,)) for name in 'ab']
+[t.start() for t in all]; [t.join() for t in all]""", what=TWO_GROUPS, MOESCOPE_FAKE_COUNTERS="slow")
+    check(fact("kernels counted").startswith("6 launches counted") and "early" not in fact("kernels counted"),
+          fact("kernels counted"))
+
+
+@test
 def a_forked_child():
     """It ends at once and leaves the open window to its parent."""
     run("""

@@ -12,7 +12,7 @@
  * /src/KERNEL.cu has the instruction at 16 n; a cubin's checksum is its size.
  *
  * MOESCOPE_FAKE_COUNTERS: "denied" (no permission), "held" (by another profiler), "full" (every tenth drain loses),
- * "broken" (samples cannot be read), "newer" (than any that is known).
+ * "broken" (samples cannot be read), "newer" (than any that is known), "slow" (the range profiler is enabled in 1.5 s).
  */
 #include <cuda.h>
 #include <cupti.h>
@@ -150,7 +150,10 @@ EXPORTED CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *number)
 EXPORTED CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *params)
 {
 	struct object *object = &exact.objects[exact.n_objects++ % 256];
+	const struct timespec slow = { .tv_sec = 1, .tv_nsec = 500000000 };
 
+	if (is("slow"))
+		nanosleep(&slow, NULL);
 	*object = (struct object){ .context = params->ctx };
 	params->pRangeProfilerObject = (void *)object;
 	return is("held") ? CUPTI_ERROR_INVALID_OPERATION : CUPTI_SUCCESS;
