@@ -125,15 +125,22 @@ class Program:
             return json.load(file)
 
 
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read().strip()
+def thread_name(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return "ended"
 
 
 def held(pid):
     """The threads' names, and how many descriptors."""
-    return (collections.Counter(read(f"/proc/{pid}/task/{thread}/comm") for thread in os.listdir(f"/proc/{pid}/task")),
+    return (collections.Counter(thread_name(f"/proc/{pid}/task/{thread}/comm") for thread in os.listdir(f"/proc/{pid}/task")),
             len(os.listdir(f"/proc/{pid}/fd")))
+
+
+def no_more(now, before):
+    return now[0].total() <= before[0].total() and now[1] <= before[1]
 
 
 def wait_until(condition, what):
@@ -200,7 +207,7 @@ def check(args, folder):
             if process.poll() is not None:
                 raise AssertionError(f"it died in cycle {i}: {process.communicate()}")
             shutil.rmtree(run)
-        wait_until(lambda: held(process.pid)[1] <= before[1] or args.device == "cuda", f"{before}, but {held(process.pid)}")
+        wait_until(lambda: args.device == "cuda" or no_more(held(process.pid), before), f"{before}, but {held(process.pid)}")
         after = held(process.pid)
         for program in both:
             program.stop()
