@@ -490,7 +490,7 @@ static void say_left_out(void *context, const char *line)
 /* What one took on an H200: see docs/benchmarks.md. */
 #define ALONE_MS 20.0
 #define IN_A_ROW_MS 1.1
-#define IN_TURNS_MS 7 /* more, if several groups take turns */
+#define IN_TURNS_MS 6.3 /* more, if several groups take turns in a row */
 
 static uint64_t launches_counted(const struct values *values)
 {
@@ -501,13 +501,14 @@ static void tell_cost(const struct values *values, const char *planned)
 {
 	uint64_t launches = launches_counted(values);
 	bool alone = values->kernel; /* others between end a row */
-	double each_ms = (alone ? ALONE_MS : IN_A_ROW_MS) +
-			 (strchr(planned, ';') ? IN_TURNS_MS : 0);
+	bool turns = strchr(planned, ';');
+	double each_ms = (alone ? ALONE_MS : IN_A_ROW_MS) + (turns ? IN_TURNS_MS : 0);
 
-	say("counting %llu launches, one at a time, will take %s %s, at the %g ms each that an H200 took; "
-	    "--launch-count changes that.",
+	say("counting %llu launches, one at a time, will take %s %s, at %s %g ms each%s; --launch-count changes that.",
 	    (unsigned long long)launches, alone ? "about" : "at least",
-	    format_ns((double)launches * each_ms * 1e6).text, each_ms);
+	    format_ns((double)launches * each_ms * 1e6).text,
+	    alone && turns ? "an estimated" : "the", each_ms,
+	    alone && turns ? "" : " that an H200 took");
 }
 
 /* Likewise. The caller frees what the plan then points to. */
@@ -533,7 +534,7 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 	}
 	if (planned && counters_of_instructions(planned))
 		say("instructions are sampled while the program runs: with a buffer of 64 MiB in each GPU's memory; "
-		    "large products took 0.5 and 0.7%% longer on an H200.");
+		    "large products took 0.7%% longer on an H200, in one pair of runs.");
 	else if (planned)
 		tell_cost(values, planned);
 	plan->exact = planned;

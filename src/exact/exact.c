@@ -36,8 +36,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PATIENCE_MS 1000
-#define CHANGE_PATIENCES                                                                           \
-	10 /* while the metrics of another group are set, in 0.3 s and more: no counted kernel runs then */
+/* So often, while the metrics of another group are set, in 0.3 s and more: no counted kernel runs then. */
+#define CHANGE_PATIENCES 10
 #define KERNELS_MOST 4096
 #define RANGES_DEEP 64 /* that are looked at around a launch */
 
@@ -466,7 +466,7 @@ static void tell(void)
 			      (unsigned long long)valueless);
 	if (atomic_load(&gave_up) && n < (int)sizeof(text))
 		snprintf(text + n, sizeof(text) - (size_t)n,
-			 "; ended early: a launch waited a second for another");
+			 "; ended early: a launch waited too long for another");
 	moescope_info("kernels counted", text);
 }
 

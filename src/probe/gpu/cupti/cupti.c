@@ -196,7 +196,7 @@ static void limit_device_buffers(void)
 /* Callbacks that began before they were switched off come to their end, but for the caller's own,
  * and so does CUPTI's code around them: a thread may have been about to call back, or on its way out,
  * when it lost its processor. Finalised meanwhile, CUPTI has freed what that thread goes on with. The
- * program's thread waits here, some LEAVE_MS at most. False: a thread has not left. */
+ * program's thread waits here, some `ms` at most. False: a thread has not left. */
 static bool callbacks_end_within(int ms, unsigned int own)
 {
 	const struct timespec moment = { .tv_nsec = 50000 };
