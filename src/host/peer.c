@@ -141,15 +141,17 @@ void peer_thread_place(pid_t pid, pid_t thread, char *out, size_t size)
 		out[0] = '\0';
 }
 
-int64_t peer_last_number(void)
+int peer_numbers_open(void)
+{
+	return open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+}
+
+int64_t peer_last_number(int fd)
 {
 	char text[96];
 	const char *last;
-	int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
 
-	if (fd >= 0)
-		close(fd);
 	if (n <= 0)
 		return -1;
 	text[n] = '\0';

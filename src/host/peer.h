@@ -50,8 +50,10 @@ void peer_thread_name(pid_t pid, pid_t thread, char *out, size_t size);
 /* The kernel's function that it sleeps in, likewise; empty or "0" where that is not told. */
 void peer_thread_place(pid_t pid, pid_t thread, char *out, size_t size);
 
-/* The number that the machine gave to a thread or process last; -1: unknown. While it is the same none has begun. */
-int64_t peer_last_number(void);
+/* The number that the machine gave to a thread or process last; -1: unknown. While it is the same none has begun.
+ * Of a descriptor that peer_numbers_open has opened, if it could. */
+int peer_numbers_open(void);
+int64_t peer_last_number(int fd);
 
 /* The threads of a process, and the processes that it has started. Returns how many there are, at most
  * `most` of which are in `ids`, or -errno. */

@@ -40,13 +40,13 @@
 #define SECOND INT64_C(1000000000)
 #define MS (SECOND / 1000)
 #define LOOK_AGAIN_NS (SECOND / 10) /* for new threads and processes, and for Python in them */
-#define SEARCHES 8		    /* for Python: after so much of the program's time again, */
-#define SEARCH_MOST_NS (5 * SECOND) /* at least so often */
+#define SEARCHES 8		    /* in a program: after so much of its time again, */
+#define SEARCH_MOST_NS (5 * SECOND) /* for Python: at least so often */
 #define SEARCH_THREAD_NS (10 * MS)  /* for children of a thread: not more often, on average */
 #define WRITE_NS SECOND
 #define JOIN_NS SECOND /* samples of a thread that does not run become one, up to this */
 #define LITTLE 100     /* one of so many parts: not worth telling apart */
-#define SKIPS_MOST 15  /* looks in a row at a thread that waits */
+#define SKIPS_MOST 31  /* looks in a row at a thread that waits */
 #define WHY_LOOKS 10   /* for so many a cause is near enough */
 
 /* The last stack that the kernel took of a thread; its addresses are named when somebody asks. */
@@ -88,10 +88,10 @@ struct process {
 	struct waits *waiting; /* NULL: no memory */
 	bool told_why;
 	char program[PATH_MOST]; /* what its threads run, as the kernel says */
-	int64_t program_ns,
-		python_sought_ns; /* since when, and when Python was last looked for in it */
-	struct thread *threads;	  /* by id */
-	bool has_new_threads;	  /* since those of Python were listed */
+	/* Since when, and when that and Python were last looked for. */
+	int64_t program_ns, program_sought_ns, python_sought_ns;
+	struct thread *threads; /* by id */
+	bool has_new_threads;	/* since those of Python were listed */
 	size_t n, capacity;
 	struct stack_shard shard;
 	uint64_t samples, unread, untold; /* untold: nobody knows what was waited for */
@@ -112,6 +112,7 @@ struct sampler {
 	struct process **processes;
 	size_t n, capacity, opened;
 	int64_t now_ns, looked_ns, written_ns;
+	int numbers_fd;
 	int64_t last_number; /* of the machine, when threads and processes were looked for */
 	bool lost_one;	     /* a thread has ended */
 	int64_t leaves_ns;   /* since when stacks of all threads that leave a processor come */
@@ -527,15 +528,21 @@ static const char *native_words(const struct sampler *s)
 			 "kernel.perf_event_paranoid=1 or CAP_PERFMON";
 }
 
+/* The longer a program has run, the more rarely a search for what may have changed in it. */
+static bool is_time(const struct sampler *s, const struct process *p, int64_t sought_ns,
+		    int64_t most_ns)
+{
+	return s->now_ns - sought_ns >=
+	       clamp_ns((s->now_ns - p->program_ns) / SEARCHES, LOOK_AGAIN_NS, most_ns);
+}
+
 static void find_python(struct sampler *s, struct process *p)
 {
 	char why[160], words[200];
 	int r;
 
 	/* In a program of another kind it is looked for more and more rarely: that means to read its map. */
-	if (p->python || p->told_why ||
-	    s->now_ns - p->python_sought_ns <
-		    clamp_ns((s->now_ns - p->program_ns) / SEARCHES, LOOK_AGAIN_NS, SEARCH_MOST_NS))
+	if (p->python || p->told_why || !is_time(s, p, p->python_sought_ns, SEARCH_MOST_NS))
 		return;
 	p->python_sought_ns = s->now_ns;
 	r = python_open(&p->python, p->pid, why, sizeof(why));
@@ -578,12 +585,15 @@ static void find_threads(struct sampler *s, struct process *p)
 	}
 }
 
-/* Whether it has become another one. */
+/* Whether it has become another one. One of Python that does is also noticed by its threads. */
 static void find_program(struct sampler *s, struct process *p)
 {
 	char path[32], program[PATH_MOST];
 	ssize_t n;
 
+	if (!is_time(s, p, p->program_sought_ns, SECOND))
+		return;
+	p->program_sought_ns = s->now_ns;
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)p->pid);
 	n = readlink(path, program, sizeof(program) - 1);
 	program[n > 0 ? n : 0] = '\0';
@@ -628,7 +638,7 @@ static void find_processes(struct sampler *s, pid_t pid, int depth)
 /* Only if there may be new ones, or one has gone: it takes several files of each thread. */
 static void find_all(struct sampler *s)
 {
-	int64_t number = peer_last_number();
+	int64_t number = peer_last_number(s->numbers_fd);
 
 	if (number >= 0 && number == s->last_number && !s->lost_one)
 		return;
@@ -891,6 +901,16 @@ static void *sample(void *arg)
 	return NULL;
 }
 
+static void sampler_free(struct sampler *s)
+{
+	native_close(s->native);
+	if (s->numbers_fd >= 0)
+		close(s->numbers_fd);
+	free(s->processes);
+	free(s->run);
+	free(s);
+}
+
 int sampler_start(struct sampler **ret_sampler, const char *run, pid_t pid, unsigned int hz,
 		  struct err *err)
 {
@@ -904,15 +924,14 @@ int sampler_start(struct sampler **ret_sampler, const char *run, pid_t pid, unsi
 	}
 	s->pid = pid;
 	s->hz = hz;
+	s->numbers_fd = peer_numbers_open();
 	native_open(&s->native, pid, hz, s->no_native, sizeof(s->no_native));
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = -pthread_create(&s->thread, NULL, sample, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0) {
-		native_close(s->native);
-		free(s->run);
-		free(s);
+		sampler_free(s);
 		return err_sys(err, r, "stacks: cannot start a thread");
 	}
 	*ret_sampler = s;
@@ -933,9 +952,6 @@ int sampler_stop(struct sampler *s, struct err *err)
 	r = s->trouble;
 	if (r < 0 && err)
 		*err = s->err;
-	native_close(s->native);
-	free(s->processes);
-	free(s->run);
-	free(s);
+	sampler_free(s);
 	return r;
 }

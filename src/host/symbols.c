@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/cmp.h"
 #include "base/dynlib.h"
+#include "base/hash_map.h"
 #include "base/interned.h"
 #include "base/read_at.h"
 #include "base/small_file.h"
@@ -40,6 +41,8 @@
 #define REFRESH_PARTS                                                                              \
 	200	   /* of the time, one for reading maps again for addresses that must be in one */
 #define REREADS 16 /* of the maps in a row, before they wait for their turn */
+#define VAIN 64	   /* addresses that are in none, remembered for so long: */
+#define VAIN_NS INT64_C(10000000000)
 
 #if __BYTE_ORDER == __LITTLE_ENDIAN
 #define HOST_DATA ELFDATA2LSB
@@ -83,6 +86,10 @@ struct symbols {
 	size_t n_files, files_capacity;
 	int64_t maps_read_ns, maps_took_ns;
 	unsigned int rereads;
+	struct {
+		uint64_t ip;
+		int64_t until_ns; /* it is in no map */
+	} vain[VAIN];
 	struct table jit;
 	char *jit_text;
 	int64_t jit_read_ns; /* 0: never */
@@ -491,12 +498,16 @@ void symbols_learn(struct symbols *s, char *lines)
 static const struct map *map_find(struct symbols *s, uint64_t ip)
 {
 	const struct map *map = map_in(s, ip);
+	size_t slot = hash_word(ip) % VAIN;
+	int64_t now_ns;
 	uint64_t earned;
 
 	if (map)
 		return map;
-	earned = (uint64_t)(clock_monotonic_ns() - s->maps_read_ns) /
-		 (uint64_t)(1000 * s->maps_took_ns + 1);
+	now_ns = clock_monotonic_ns();
+	if (s->vain[slot].ip == ip && now_ns < s->vain[slot].until_ns)
+		return NULL;
+	earned = (uint64_t)(now_ns - s->maps_read_ns) / (uint64_t)(1000 * s->maps_took_ns + 1);
 	if (earned < s->rereads)
 		s->rereads -= (unsigned int)earned;
 	else
@@ -505,7 +516,12 @@ static const struct map *map_find(struct symbols *s, uint64_t ip)
 		return NULL;
 	s->rereads++;
 	read_maps(s);
-	return map_in(s, ip);
+	map = map_in(s, ip);
+	if (!map) {
+		s->vain[slot].ip = ip;
+		s->vain[slot].until_ns = now_ns + VAIN_NS;
+	}
+	return map;
 }
 
 void symbols_refresh(struct symbols *s)
