@@ -77,6 +77,9 @@ struct thread {
 	int64_t looked_ns;
 	struct python_thread python;
 	struct chain *chain;	     /* NULL: none yet */
+	uint64_t leaves;	     /* times it has left a processor, of those that were seen */
+	uint64_t missed;	     /* turns - leaves while it was on none, */
+	int64_t missed_ns;	     /* at that time; 0: never seen so */
 	struct row_stack_sample row; /* stack 0: none */
 };
 
@@ -224,6 +227,7 @@ static void native_came(void *arg, const struct native_sample *sample)
 			t = thread_of(s->processes[i], (pid_t)sample->thread);
 	if (!t)
 		return;
+	t->leaves += sample->moment == NATIVE_LEFT;
 	if (!t->chain)
 		t->chain = calloc(1, sizeof(*t->chain));
 	c = t->chain;
@@ -261,6 +265,26 @@ static bool has_stood_still(struct sampler *s, struct thread *t, int cpu, int64_
 	native_drain_cpu(s->native, cpu, native_came, s);
 	return t->chain && t->chain->moment == NATIVE_LEFT && t->chain->time_ns <= begin_ns &&
 	       t->chain->time_ns >= s->leaves_ns && !has_come_back(t);
+}
+
+/* Whether it was on no processor when its times were read: it has left one as often as it has got one. It mostly has,
+ * for this thread; then nobody has to be asked where it is. */
+static bool is_off(struct sampler *s, struct thread *t)
+{
+	if (!s->native || !t->missed_ns || t->missed_ns < s->leaves_ns)
+		return false;
+	native_drain_cpu(s->native, sched_getcpu(), native_came, s);
+	return t->times.turns - t->leaves == t->missed;
+}
+
+/* It stands still: no time that it left is still to come once all have been drained. */
+static void count_missed(struct sampler *s, struct thread *t)
+{
+	if (t->missed_ns && t->missed_ns >= s->leaves_ns && t->times.turns - t->leaves == t->missed)
+		return;
+	native_drain(s->native, native_came, s);
+	t->missed = t->times.turns - t->leaves;
+	t->missed_ns = has_come_back(t) ? 0 : s->now_ns;
 }
 
 /* The chain of a thread that stands still, by the tables of its files instead of frame pointers. */
@@ -379,10 +403,12 @@ static uint32_t python_node(struct sampler *s, struct process *p, struct thread 
 	int cpu, r = -EAGAIN;
 
 	for (int i = 0; i < MOVES && r == -EAGAIN; i++) {
-		cpu = take_cpu(t);
+		cpu = i == 0 && is_off(s, t) ? sched_getcpu() : take_cpu(t);
 		begin_ns = clock_monotonic_ns();
 		r = python_stack(p->python, &t->python, functions, DEPTH_MOST, &n);
 		still = r == 0 && has_stood_still(s, t, cpu, begin_ns);
+		if (still)
+			count_missed(s, t);
 		/* It was moved meanwhile: once more. */
 		if (r == 0 && !still && i + 1 < MOVES && cpu >= 0 &&
 		    peer_thread_cpu(t->cpu_fd) != cpu)
