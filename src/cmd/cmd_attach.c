@@ -24,9 +24,9 @@
 #include "cmd/runs/run_files.h"
 #include "cmd/runs/run_notes.h"
 #include "cmd/terminal/output.h"
-#include "host/peer.h"
-#include "host/sampler.h"
-#include "host/watch.h"
+#include "host/machine/watch.h"
+#include "host/peer/peer.h"
+#include "host/stacks/sampler.h"
 #include "trace/run_lock.h"
 #include "trace/rundir.h"
 

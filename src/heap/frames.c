@@ -18,7 +18,7 @@
 
 #include "heap/log.h"
 #include "heap/own_memory.h"
-#include "host/python_stack.h"
+#include "host/stacks/python_stack.h"
 
 #define NATIVE_MOST 64
 #define NATIVE_OVER_PYTHON 8 /* innermost native functions that are shown above those of Python */

@@ -23,8 +23,8 @@
 #include "base/clock.h"
 #include "base/read_at.h"
 #include "base/wake.h"
-#include "host/stack_shard.h"
-#include "host/symbols.h"
+#include "host/stacks/stack_shard.h"
+#include "host/stacks/symbols.h"
 #include "trace/heap_file.h"
 #include "trace/rundir.h"
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "host/joined_stack.h"
+#include "host/stacks/joined_stack.h"
 
 #define MOST 32
 

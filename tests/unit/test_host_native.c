@@ -3,7 +3,7 @@
  * Native stacks of a forked child that spins in known functions, and names for addresses against what the
  * loader says. Rings that no kernel would write are made by hand, so the source itself is included.
  */
-#include "host/native.c" /* NOLINT(bugprone-suspicious-include) */
+#include "host/stacks/native.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 #include "base/clock.h"
 #include "base/read_at.h"
-#include "host/symbols.h"
+#include "host/stacks/symbols.h"
 
 #define PATIENCE_NS (60 * INT64_C(1000000000))
 #define NOINLINE __attribute__((noinline))

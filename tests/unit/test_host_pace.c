@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "host/pace.h"
+#include "host/stacks/pace.h"
 
 #define US INT64_C(1000)
 #define MS (1000 * US)

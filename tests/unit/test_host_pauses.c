@@ -3,7 +3,7 @@
  * Stacks of threads that leave their CPU pause where they do so too often, and what cannot be sampled; by hand, so
  * the source itself is included.
  */
-#include "host/native.c" /* NOLINT(bugprone-suspicious-include) */
+#include "host/stacks/native.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/limits.h"
-#include "host/proc_text.h"
-#include "host/readings.h"
+#include "host/machine/limits.h"
+#include "host/machine/proc_text.h"
+#include "host/machine/readings.h"
 #include "tables/tables.h"
 
 static void numbers(void **state)

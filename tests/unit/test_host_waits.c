@@ -3,7 +3,7 @@
  * What threads wait for, by texts as the kernel writes them about this process's own descriptors and memory;
  * links of devices that are not here are made up, so the source itself is included.
  */
-#include "host/waits.c" /* NOLINT(bugprone-suspicious-include) */
+#include "host/stacks/waits.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -27,8 +27,8 @@
 #include "cmd/recording/installed.h"
 #include "cmd/recording/launch.h"
 #include "cmd/terminal/output.h"
-#include "host/native.h"
-#include "host/unwind.h"
+#include "host/stacks/native.h"
+#include "host/stacks/unwind.h"
 
 #define LIBRARY "libmoescope.so"
 

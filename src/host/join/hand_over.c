@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/small_file.h"
-#include "host/find_symbol.h"
 #include "host/join/pending_call.h"
-#include "host/peer.h"
-#include "host/proc_text.h"
-#include "host/python_stack.h"
+#include "host/machine/proc_text.h"
+#include "host/peer/find_symbol.h"
+#include "host/peer/peer.h"
+#include "host/stacks/python_stack.h"
 
 #define LAST_MINOR 13
 #define CODE_BYTES (4 << 20) /* of a C library, at most */

@@ -25,7 +25,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "host/peer.h"
+#include "host/peer/peer.h"
 
 #define TRIES 100
 #define TRY_NS 300000		      /* between two */
