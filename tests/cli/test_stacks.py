@@ -304,8 +304,9 @@ def times_are_the_programs_own():
     looks = 0
     for row in stacks("a.mscope", "--by-stack")["rows"]:
         names = [f.rsplit(" (", 1)[0] for f in row["name"].split(";")]
-        if "shorts" in names and names[-1] in pairs:
-            pairs[names[-1]] += row["cpu_ns"]
+        short = [name for name in names if name in pairs]  # native functions may be inside of it
+        if "shorts" in names and short:
+            pairs[short[0]] += row["cpu_ns"]
             looks += row["samples"]
     looks = min(looks, sum(pairs.values()) / 1e7)
     check(looks >= 10, f"{looks} looks")

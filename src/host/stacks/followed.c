@@ -122,10 +122,11 @@ void followed_find_python_threads(struct process *p)
 	for (int i = 0; i < n && i < THREADS_MOST; i++) {
 		struct thread *t = followed_thread(p, found[i].id);
 
-		if (t)
-			t->python = found[i];
-		else /* it is about to run, or to write its number down */
+		/* It is about to run, or to write its number down; up to 3.11 that of its parent is there until then. */
+		if (!t || t->python.state)
 			p->has_new_threads = true;
+		if (t)
+			t->python = found[i]; /* the parent's comes later */
 	}
 }
 
