@@ -5,6 +5,8 @@
 #include "host/stacks/followed.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,54 +176,52 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	return p;
 }
 
+/* A fact about the stacks of a process. */
+__attribute__((format(printf, 2, 3))) static void tell(struct process *p, const char *format, ...)
+{
+	char words[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	stack_shard_fact(&p->shard, "stacks", words);
+}
+
 void followed_close(struct sampler *s, struct process *p)
 {
-	char words[200];
 	int r;
 
 	for (size_t i = 0; i < p->n; i++) {
 		followed_end_row(p, &p->threads[i]);
 		thread_close(&p->threads[i]);
 	}
-	if (p->unread) {
-		snprintf(
-			words, sizeof(words),
-			"%llu of %llu samples changed too fast for their innermost functions to be "
-			"read",
-			(unsigned long long)p->unread, (unsigned long long)p->samples);
-		stack_shard_fact(&p->shard, "stacks", words);
-	}
-	if (p->leaves || (p->joined && p->apart)) {
-		snprintf(
-			words, sizeof(words),
-			"native functions inside Python's: all in %llu looks, the innermost alone in %llu "
-			"(what called it is unknown), none in %llu (not read at the same moment)",
-			(unsigned long long)p->joined, (unsigned long long)p->leaves,
-			(unsigned long long)p->apart);
-		stack_shard_fact(&p->shard, "stacks", words);
-	}
+	if (p->unread)
+		tell(p,
+		     "%" PRIu64 " of %" PRIu64
+		     " samples changed too fast for their innermost functions to be read",
+		     p->unread, p->samples);
+	if (p->leaves || (p->joined && p->apart))
+		tell(p,
+		     "native functions inside Python's: all in %" PRIu64
+		     " looks, the innermost alone in %" PRIu64
+		     " (what called it is unknown), none in %" PRIu64
+		     " (not read at the same moment)",
+		     p->joined, p->leaves, p->apart);
 	/* Now and then one is ending, or has just gone on. */
-	if (p->untold * FOLLOWED_LITTLE > p->samples) {
-		snprintf(
-			words, sizeof(words),
-			"what threads waited for was unreadable in %llu of %llu looks: that takes the right to "
-			"trace them (CAP_SYS_PTRACE) and an open file for each (ulimit -n)",
-			(unsigned long long)p->untold, (unsigned long long)p->samples);
-		stack_shard_fact(&p->shard, "stacks", words);
-	}
-	if (p->unseen) {
-		snprintf(
-			words, sizeof(words),
-			"%llu threads could not be looked at: raise the limit of open files (ulimit -n)",
-			(unsigned long long)p->unseen);
-		stack_shard_fact(&p->shard, "stacks", words);
-	}
-	if (s->native && native_lost(s->native)) {
-		snprintf(words, sizeof(words),
-			 "the kernel dropped %llu native stacks of all processes",
-			 (unsigned long long)native_lost(s->native));
-		stack_shard_fact(&p->shard, "stacks", words);
-	}
+	if (p->untold * FOLLOWED_LITTLE > p->samples)
+		tell(p,
+		     "what threads waited for was unreadable in %" PRIu64 " of %" PRIu64
+		     " looks: that takes the right to trace them (CAP_SYS_PTRACE) and an open file for each (ulimit -n)",
+		     p->untold, p->samples);
+	if (p->unseen)
+		tell(p,
+		     "%" PRIu64
+		     " threads could not be looked at: raise the limit of open files (ulimit -n)",
+		     p->unseen);
+	if (s->native && native_lost(s->native))
+		tell(p, "the kernel dropped %" PRIu64 " native stacks of all processes",
+		     native_lost(s->native));
 	add_build_ids(p);
 	r = stack_shard_close(&p->shard);
 	if (r < 0)
@@ -259,7 +259,7 @@ static bool is_time(const struct sampler *s, const struct process *p, int64_t so
 
 static void find_python(struct sampler *s, struct process *p)
 {
-	char why[160], words[200];
+	char why[160];
 	int r;
 
 	/* In a program of another kind it is looked for more and more rarely: that means to read its map. */
@@ -268,14 +268,10 @@ static void find_python(struct sampler *s, struct process *p)
 	p->python_sought_ns = s->now_ns;
 	r = python_open(&p->python, p->pid, why, sizeof(why));
 	if (r == 0)
-		snprintf(words, sizeof(words), "functions of Python 3.%d%s",
-			 python_minor(p->python), native_words(s));
+		tell(p, "functions of Python 3.%d%s", python_minor(p->python), native_words(s));
 	else if (r == -ENOTSUP)
-		snprintf(words, sizeof(words), "%s", why);
-	else
-		return;
-	p->told_why = true;
-	stack_shard_fact(&p->shard, "stacks", words);
+		tell(p, "%s", why);
+	p->told_why = r == 0 || r == -ENOTSUP;
 }
 
 static void find_threads(struct sampler *s, struct process *p)

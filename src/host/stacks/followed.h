@@ -55,8 +55,8 @@ struct thread {
 	int64_t looked_ns;
 	struct python_thread python;
 	struct chain *chain;	     /* NULL: none yet */
-	uint64_t leaves;	     /* times it has left a processor, of those that were seen */
-	uint64_t missed;	     /* turns - leaves while it was on none, */
+	uint64_t left;		     /* times it has left a processor, of those that were seen */
+	uint64_t missed;	     /* turns - left while it was on none, */
 	int64_t missed_ns;	     /* at that time; 0: never seen so */
 	struct row_stack_sample row; /* stack 0: none */
 };

@@ -49,7 +49,7 @@ void thread_stack_came(void *arg, const struct native_sample *sample)
 			t = followed_thread(s->processes[i], (pid_t)sample->thread);
 	if (!t)
 		return;
-	t->leaves += sample->moment == NATIVE_LEFT;
+	t->left += sample->moment == NATIVE_LEFT;
 	if (!t->chain)
 		t->chain = calloc(1, sizeof(*t->chain));
 	c = t->chain;
@@ -96,16 +96,16 @@ static bool is_off(struct sampler *s, struct thread *t)
 	if (!s->native || !t->missed_ns || t->missed_ns < s->leaves_ns)
 		return false;
 	native_drain_cpu(s->native, sched_getcpu(), thread_stack_came, s);
-	return t->times.turns - t->leaves == t->missed;
+	return t->times.turns - t->left == t->missed;
 }
 
 /* It stands still: no time that it left is still to come once all have been drained. */
 static void count_missed(struct sampler *s, struct thread *t)
 {
-	if (t->missed_ns && t->missed_ns >= s->leaves_ns && t->times.turns - t->leaves == t->missed)
+	if (t->missed_ns && t->missed_ns >= s->leaves_ns && t->times.turns - t->left == t->missed)
 		return;
 	native_drain(s->native, thread_stack_came, s);
-	t->missed = t->times.turns - t->leaves;
+	t->missed = t->times.turns - t->left;
 	t->missed_ns = has_come_back(t) ? 0 : s->now_ns;
 }
 
