@@ -5,7 +5,7 @@
 The training has a DataLoader with workers, a thread that computes beside it and, on a GPU, its forward and
 backward pass in a CUDA graph. It is joined --cycles times (200) for --seconds each, then it stops. It must have lived,
 its losses must be those of an undisturbed training beside it bit for bit, every run must have whole steps and, on a
-GPU, kernels; its threads and descriptors must be those from before. Times are too noisy to tell a thousandth, so the
+GPU, kernels; on a CPU its threads and descriptors must be those from before. Times are too noisy to tell a thousandth, so the
 instructions of --counted steps (3) are counted one by one, by library, before the first cycle and after the last: half
 a minute a step. Those of the interpreter and the C library differ by what the heap looks like; in their place the
 Python functions that a step calls must be the same. Printed with that are how long it took to get in, and which

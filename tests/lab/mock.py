@@ -39,9 +39,10 @@ print(late / max(ticks, 1))
 
 
 def timed(function, tries=3):
-    """A timing test: what fails only now and then is not the program's fault, so it is retried. If
-    it fails each time on a machine that does not even let a metronome run, it is skipped: a
-    metronome on each CPU, as a hypervisor may take away one and leave the others."""
+    """A timing test. The machine alone can make it fail, so it is retried: what is wrong with the
+    program is wrong each time. One that fails each time on a machine that does not even let a
+    metronome run is skipped: a metronome on each CPU, as a hypervisor may take away one and leave
+    the others."""
     @functools.wraps(function)
     def attempt():
         late = 0
