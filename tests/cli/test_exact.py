@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import os
+import pty
+import subprocess
 import sys
 
 from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, test
@@ -244,6 +246,62 @@ def replay_costs():
           r.err)
     r = moescope("run", "--replay", "kernel", "--", "true")
     check(r.status == 2 and "'--replay' is for '--counters' of kernels" in r.err, r.err)
+
+
+@test
+def how_far_it_is():
+    """On a terminal, at a tenth, at half and at the end; the program's own output stays whole."""
+    stops = [os.path.join(os.getcwd(), f"next{i}") for i in range(4)]
+    for stop in stops:
+        os.mkfifo(stop)
+    lines = f"""
+for n, stop in zip((100, 100, 400, 400), {stops!r}):
+    launch('a', n); call(GRAPH); open(stop).read()"""
+
+    def shown(*options):
+        """What the terminal has, and what it had at each stop."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [MOESCOPE, "run", *options, "-f", "--no-auto", "--no-host", "--counters", BYTES, "-o", "a.mscope", "--", sys.executable,
+             "-c", PROGRAM.format(fake=FAKE, lines=lines)], stdout=theirs, stderr=theirs,
+            env=environment(MOESCOPE_CUPTI=FAKE, MOESCOPE_CUDA=FAKE, MOESCOPE_TRUST="1"))
+        os.close(theirs)
+        text = b""
+        for stop, words in zip(stops, (b"counted 100 of 1000 launches", None, b"counted 600 of 1000 launches",
+                                       b"counted 1000 of 1000 launches")):
+            while words and "-q" not in options and words not in text:
+                text += os.read(ours, 4096)
+            open(stop, "w").close()
+        while True:
+            try:
+                more = os.read(ours, 4096)
+            except OSError:  # nobody has the terminal any more
+                break
+            if not more:
+                break
+            text += more
+        equal(process.wait(), 3)
+        os.close(ours)
+        return text.decode().replace("\r\n", "\n").splitlines()
+
+    told = shown()
+    equal([line for line in told if ": counted " in line],
+          [f"moescope: counted {n} of 1000 launches, 1 of 1 group of metrics." for n in (100, 600, 1000)])
+    check("out" in told, told)
+    check(not [line for line in shown("-q") if ": counted " in line], "quiet")
+
+
+@test
+def passes_that_do_not_fit():
+    """A share beyond 100%, and kernels that took longer: in the fake each takes longer than the one before."""
+    replayed("launch('gemm', 60)", what=f"{REPLAYED},l1tex__throughput.avg.pct_of_peak_sustained_elapsed")
+    r = moescope("counters", "a.mscope", "--json", "--limit", "0")
+    equal(r.status, 0, r.err)
+    doubts = {(row["metric"], row["section"] is not None): row["doubt"] for row in json.loads(r.out)["rows"]}
+    equal(doubts["l1tex__throughput.avg.pct_of_peak_sustained_elapsed", True], "more than 100%: the passes do not fit together")
+    equal(doubts["gpu__time_duration.sum", False], None)
+    text = moescope("counters", "a.mscope").out
+    check("replayed kernels whose passes may not fit together" in text, text)
 
 
 @test
