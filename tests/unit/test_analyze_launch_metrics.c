@@ -189,8 +189,10 @@ static void test_doubt(void **state)
 	const struct {
 		uint32_t launch;
 		double time, clock, share;
-	} replays[] = { { like, 131, 0.96e9, 100 },  { longer, 150, 1e9, 40 },
-			{ slower, 110, 0.9e9, 40 },  { over, 110, 1e9, 101 } };
+	} replays[] = { { like, 131, 0.96e9, 100 },
+			{ longer, 150, 1e9, 40 },
+			{ slower, 110, 0.9e9, 40 },
+			{ over, 110, 1e9, 101 } };
 	struct launch_metrics m;
 
 	(void)state;
@@ -226,10 +228,8 @@ static void test_doubt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_short_names),
-		cmocka_unit_test(test_extremes),
-		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_groups),	 cmocka_unit_test(test_short_names),
+		cmocka_unit_test(test_extremes), cmocka_unit_test(test_units),
 		cmocka_unit_test(test_doubt),
 	};
 

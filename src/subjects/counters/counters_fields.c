@@ -50,7 +50,8 @@ static const struct field fields[] = {
 	{ "text", NULL, UNIT_TEXT, MAY_READ(TEXT, text),
 	  .meaning = "a value that is not a number, when all launches have the same" },
 	{ "section", NULL, UNIT_TEXT, STRING(section), .none = "it has none",
-	  .meaning = "of Nsight Compute's details page; of run --replay in how many passes it was counted" },
+	  .meaning =
+		  "of Nsight Compute's details page; of run --replay in how many passes it was counted" },
 	{ "doubt", NULL, UNIT_TEXT, MAY_READ(TEXT, doubt),
 	  .meaning = "what says that the passes of replayed launches do not fit together" },
 };

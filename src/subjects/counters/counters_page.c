@@ -12,10 +12,11 @@ static void tell_doubt(const struct launch_metrics *m, struct page *page)
 {
 	for (size_t i = 0; i < m->n && m->doubted; i++)
 		if (m->rows[i].doubt[0]) {
-			page_words(page, 2, 4,
-				   "replayed kernels whose passes may not fit together (rows: %zu), such as %s: %s; "
-				   "--json has all as 'doubt'",
-				   m->doubted, m->rows[i].short_name, m->rows[i].doubt);
+			page_words(
+				page, 2, 4,
+				"replayed kernels whose passes may not fit together (rows: %zu), such as %s: %s; "
+				"--json has all as 'doubt'",
+				m->doubted, m->rows[i].short_name, m->rows[i].doubt);
 			return;
 		}
 }

@@ -166,7 +166,8 @@ static void doubt_row(const struct run *run, const struct replayed *replayed,
 	row->no_doubt = "it was counted in one pass, or by another profiler";
 	if (!replayed_section(run, row->section))
 		return;
-	row->no_doubt = "its passes were like launches of one pass, or there are none to compare with";
+	row->no_doubt =
+		"its passes were like launches of one pass, or there are none to compare with";
 	kernel = replayed_find(replayed, row->kernel, row->section);
 	if (row->max.known && row->max.v > SHARE_MOST && is_share(run_string(run, row->metric)))
 		snprintf(row->doubt, sizeof(row->doubt),

@@ -25,12 +25,12 @@ struct launch_metric_row {
 	bool attribute;				/* of the device, not of the launch */
 	uint64_t launches, numbers;
 	struct value mean, min, max;
-	uint32_t text;	     /* string; 0: numbers, or several texts */
-	const char *no_text; /* why text is 0 */
-	char doubt[96];	     /* why its passes may not fit together; "": nothing says so */
+	uint32_t text;	      /* string; 0: numbers, or several texts */
+	const char *no_text;  /* why text is 0 */
+	char doubt[96];	      /* why its passes may not fit together; "": nothing says so */
 	const char *no_doubt; /* why there is none */
 	size_t first;	      /* row of the table that it begins with */
-	size_t kernel_first; /* the same of the kernel */
+	size_t kernel_first;  /* the same of the kernel */
 };
 
 struct launch_metrics {

@@ -24,7 +24,8 @@ struct reading {
 
 bool replayed_section(const struct run *run, uint32_t section)
 {
-	return section && !strncmp(run_string(run, section), "replayed in ", strlen("replayed in "));
+	return section &&
+	       !strncmp(run_string(run, section), "replayed in ", strlen("replayed in "));
 }
 
 static int by_shape(const void *a, const void *b)
