@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -99,7 +99,7 @@ static bool is_of_process(uint64_t address)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	unsigned char there;
 
-	return mincore((void *)(uintptr_t)(address & ~(page - 1)), 1, &there) == 0 ||
+	return syscall(SYS_mincore, address & ~(page - 1), (size_t)1, &there) == 0 ||
 	       errno != ENOMEM;
 }
 
