@@ -18,6 +18,7 @@
 
 /* For what was launched before to end. Whatever takes longer may be waiting for what the program does next. */
 #define END_NS INT64_C(500000000)
+#define LEAVE_NS INT64_C(50000000) /* for other threads to leave the driver */
 #define LOOK_AGAIN_NS 20000
 #define PARAMETERS_MOST 4096 /* CUDA's own limit is 32,764 bytes */
 
@@ -259,18 +260,27 @@ void replay_ends(void)
 	atomic_store(&goes_on, false);
 }
 
+/* A call that begins now sees `goes_on` and waits; those that began before are counted. */
+static bool is_alone(void)
+{
+	return atomic_load(&calls) - atomic_load(&waiting) <= 1;
+}
+
 enum replay_answer replay_alone(CUcontext context)
 {
 	const struct timespec moment = { .tv_nsec = LOOK_AGAIN_NS };
-	int64_t until_ns = clock_monotonic_ns() + END_NS;
-	bool ended = false;
+	int64_t begin_ns = clock_monotonic_ns(), passed_ns = 0;
+	bool alone = false, ended = false;
 
 	atomic_store(&goes_on, true);
-	/* A call that begins now sees that and waits; those before are counted. */
-	while (atomic_load(&calls) - atomic_load(&waiting) <= 1 &&
-	       !(ended = streams_all_ended(context)) && clock_monotonic_ns() < until_ns)
-		nanosleep(&moment, NULL);
-	if (ended && atomic_load(&calls) - atomic_load(&waiting) <= 1)
+	while (!ended && passed_ns < (alone ? END_NS : LEAVE_NS)) {
+		alone = alone || is_alone();
+		ended = alone && streams_all_ended(context);
+		if (!ended)
+			nanosleep(&moment, NULL);
+		passed_ns = clock_monotonic_ns() - begin_ns;
+	}
+	if (ended && is_alone())
 		return REPLAY_FIT;
 	atomic_store(&goes_on, false);
 	return REPLAY_BESIDE;
