@@ -33,13 +33,13 @@
 #define WRITE_NS SECOND
 #define AT_ONCE 1024		      /* events */
 #define DEPTH_MOST 1024		      /* functions of a stack */
+#define ON_PATH UINT32_MAX	      /* in place of a stack: it is just being made */
 #define FILES_MOST 1024		      /* at a time */
 #define SHARDS_MOST 1024	      /* in all */
 #define STUCK_NS (2 * SECOND)	      /* an event that is not complete by then will never be */
 #define SAMPLES_A_SECOND 2000	      /* of a process: with more, the distance becomes larger */
 #define SIZE_MOST (UINT64_C(1) << 47) /* no address space has more */
 #define RATED_NS (SECOND / 10)
-#define DISTANCE_MOST (UINT64_C(1) << 40)
 
 /* An allocation that has not been freed. */
 struct live {
@@ -59,7 +59,7 @@ struct process {
 	uint32_t *stacks;  /* of each node of the file, that of the shard; 0: not yet */
 	struct live *live; /* a hash table, open addressing; sample 0: none */
 	size_t n_live, live_slots;
-	uint64_t tail, samples, unknown_frees, distance, first_distance;
+	uint64_t tail, samples, dropped, unknown_frees, distance, first_distance;
 	int64_t stuck_ns; /* since when its next event is not complete; 0: it is */
 	int64_t rated_ns;
 	uint64_t rated_samples;
@@ -163,7 +163,7 @@ static uint32_t stack_of(struct process *p, uint32_t node)
 		uint32_t node;
 		uint64_t function;
 	} path[DEPTH_MOST];
-	char text[2048];
+	char text[HEAP_TEXT_MOST + 1];
 	uint32_t stack = 0;
 	size_t n = 0;
 
@@ -175,9 +175,11 @@ static uint32_t stack_of(struct process *p, uint32_t node)
 			break;
 		path[n].node = node;
 		path[n].function = found.function;
+		p->stacks[node - 1] = ON_PATH;
 		node = found.parent;
 	}
-	if (node && node <= HEAP_NODES)
+	/* The program may have made a circle of them. */
+	if (node && node <= HEAP_NODES && p->stacks[node - 1] != ON_PATH)
 		stack = p->stacks[node - 1];
 	while (n--) {
 		const char *name = function_name(p, path[n].function, text, sizeof(text));
@@ -213,6 +215,10 @@ static int take(struct process *p, const struct heap_event *e)
 				       .bytes = live.bytes };
 	struct live *slot;
 
+	if (p->n_live == HEAP_LIVE_MOST) { /* frees were dropped, or it makes samples up */
+		p->dropped++;
+		return 0;
+	}
 	if (live_grow(p) < 0)
 		return -ENOMEM;
 	row.stack = live.stack = stack_of(p, e->node);
@@ -321,11 +327,12 @@ static void write_word(const struct process *p, uint64_t word, size_t offset)
 		return;
 }
 
+/* What is in the ring now, and no more: a program may write as fast as this reads. */
 static void drain(struct heap *h, struct process *p, bool is_over)
 {
-	uint64_t n;
+	uint64_t n, end = p->tail + HEAP_EVENTS;
 
-	while ((n = read_events(h, p, is_over))) {
+	while (p->tail < end && (n = read_events(h, p, is_over))) {
 		p->tail += n;
 		write_word(p, p->tail, offsetof(struct heap_header, tail));
 	}
@@ -342,7 +349,7 @@ static void set_distance(struct heap *h, struct process *p)
 	p->rated_ns = h->now_ns;
 	p->rated_samples = p->samples;
 	samples = samples * (uint64_t)SECOND / (uint64_t)passed_ns;
-	for (uint64_t left = samples; left > SAMPLES_A_SECOND && distance < DISTANCE_MOST;
+	for (uint64_t left = samples; left > SAMPLES_A_SECOND && distance < HEAP_DISTANCE_MOST;
 	     left /= 2)
 		distance *= 2;
 	if (samples < SAMPLES_A_SECOND / 4 && distance > p->first_distance)
@@ -424,7 +431,7 @@ static void tell_losses(struct process *p)
 
 	if (!read_all(p, &header, sizeof(header), 0))
 		return;
-	tell(p, header.dropped, "samples were dropped: there was no room for them");
+	tell(p, header.dropped + p->dropped, "samples were dropped: there was no room for them");
 	tell(p, header.dropped_frees,
 	     "frees of samples were dropped: these allocations seem to live to the end");
 	tell(p, header.shortened, "stacks lack functions: there was no room or no time for them");

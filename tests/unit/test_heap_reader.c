@@ -132,6 +132,27 @@ static void test_complete(void **state)
 	run_free(run);
 }
 
+/* Stacks that are their own callers have each function once. */
+static void test_circle(void **state)
+{
+	struct heap_end end;
+	struct run *run;
+
+	(void)state;
+	fresh_file();
+	node(3, 10, text(0, "first"));
+	node(9, 4, text(100, "second"));
+	node(20, 21, text(200, "alone"));
+	event(0, HEAP_TAKEN, 1, 10, 10);
+	event(1, HEAP_TAKEN, 2, 10, 4);
+	event(2, HEAP_TAKEN, 3, 10, 21);
+	run = read_file(&end);
+	assert_non_null(run);
+	assert_int_equal(run->heap_sample.n, 3);
+	assert_int_equal(run->stack.n, 3);
+	run_free(run);
+}
+
 /* A program can write anything into its own memory. */
 static void test_damaged(void **state)
 {
@@ -189,6 +210,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_complete),
+		cmocka_unit_test(test_circle),
 		cmocka_unit_test(test_damaged),
 	};
 

@@ -404,7 +404,7 @@ static bool parse_map(struct symbols *s, char *line, struct map *ret_map)
 {
 	uint64_t major, minor, inode;
 	struct map map = { 0 };
-	char permissions[5];
+	char permissions[5] = "";
 	int at = 0;
 
 	line[strcspn(line, "\n")] = '\0';
@@ -412,7 +412,7 @@ static bool parse_map(struct symbols *s, char *line, struct map *ret_map)
 		   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64 " %" SCNu64 " %n",
 		   &map.start, &map.end, permissions, &map.offset, &major, &minor, &inode,
 		   &at) != 7 ||
-	    permissions[2] != 'x')
+	    strlen(permissions) < 3 || permissions[2] != 'x')
 		return false;
 	if (at && line[at])
 		map.file = file_number(s, major << 32 | minor, inode, line + at);
