@@ -2,7 +2,7 @@
  *
  * What lies between a program whose allocations are sampled and moescope: PID.heap in the run directory, a
  * file that the library maps (src/heap) and that `moescope run` reads and empties (host/heap.h). The kernel keeps
- * its pages when the program is killed. It is gone when the run is complete.
+ * its pages when the program is killed. Its name is gone as soon as both have it open.
  *
  *   header page | events | nodes | texts | maps
  *
