@@ -60,13 +60,16 @@ static __attribute__((noinline)) int compare(const void *a, const void *b)
 static void test_own_stack(void **state)
 {
 	int numbers[] = { 2, 1 };
+	size_t own = 0; /* functions of the C library's, or of a sanitizer's, in front */
 
 	(void)state;
 	qsort(numbers, 2, sizeof(numbers[0]), compare);
-	assert_int_equal(n, n_expected);
 	assert_true(n > 4);
+	while (own + 1 < n_expected && (uintptr_t)expected[own + 1] != ips[1])
+		own++;
+	assert_int_equal(n, n_expected - own);
 	for (size_t i = 1; i < n; i++) /* the first are places in take_stack */
-		assert_int_equal(ips[i], (uintptr_t)expected[i]);
+		assert_int_equal(ips[i], (uintptr_t)expected[own + i]);
 }
 
 static int copy_of(const char *path, off_t bytes)
