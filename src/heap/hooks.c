@@ -210,7 +210,10 @@ static bool is_on(void)
 
 static void next_gap(void)
 {
-	self.distance = atomic_load_explicit(&heap_log->distance, memory_order_relaxed);
+	uint64_t distance = atomic_load_explicit(&heap_log->distance, memory_order_relaxed);
+
+	/* Whatever somebody has written there, the program goes on as fast. */
+	self.distance = distance && distance <= HEAP_DISTANCE_MOST ? distance : HEAP_DISTANCE_MOST;
 	self.left = gap_draw(&self.seed, self.distance);
 }
 

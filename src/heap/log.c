@@ -142,10 +142,11 @@ uint32_t log_node(uint32_t parent, uint64_t function)
 
 uint64_t log_text(const char *text)
 {
-	uint16_t length = (uint16_t)strnlen(text, 1000);
+	uint16_t length = (uint16_t)strnlen(text, HEAP_TEXT_MOST);
 	uint64_t at = atomic_fetch_add(&heap_log->texts_used, sizeof(length) + length);
 
-	if (at + sizeof(length) + length > HEAP_TEXT_BYTES)
+	/* In this order: anybody may have written the number. */
+	if (at > HEAP_TEXT_BYTES - sizeof(length) - length)
 		return 0;
 	memcpy(part(HEAP_TEXTS_AT + at), &length, sizeof(length));
 	memcpy(part(HEAP_TEXTS_AT + at + sizeof(length)), text, length);
@@ -156,12 +157,11 @@ uint64_t log_text(const char *text)
 static int put_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const char *name = info->dlpi_name;
-	uint64_t used = atomic_load(&heap_log->maps_used), page = (uint64_t)getpagesize();
+	uint64_t *used = arg, page = (uint64_t)getpagesize();
 	char program[PATH_MAX];
 	ssize_t n;
 
 	(void)size;
-	(void)arg;
 	if (!name[0]) {
 		n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 		if (n <= 0)
@@ -179,20 +179,20 @@ static int put_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 		if (load->p_type != PT_LOAD || !(load->p_flags & PF_X))
 			continue;
-		written = snprintf(part(HEAP_MAPS_AT + used), HEAP_MAPS_BYTES - used,
+		written = snprintf(part(HEAP_MAPS_AT + *used), HEAP_MAPS_BYTES - *used,
 				   "%llx-%llx r-xp %llx 0:0 0 %s\n", (unsigned long long)start,
 				   (unsigned long long)end,
 				   (unsigned long long)(load->p_offset & ~(page - 1)), name);
-		if (written < 0 || used + (uint64_t)written >= HEAP_MAPS_BYTES)
+		if (written < 0 || *used + (uint64_t)written >= HEAP_MAPS_BYTES)
 			return 1;
-		used += (uint64_t)written;
+		*used += (uint64_t)written;
 	}
-	atomic_store(&heap_log->maps_used, used);
 	return 0;
 }
 
 void log_modules(void)
 {
-	atomic_store(&heap_log->maps_used, 0);
-	dl_iterate_phdr(put_module, NULL);
+	uint64_t used = 0;
+
+	dl_iterate_phdr(put_module, &used);
 }

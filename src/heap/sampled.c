@@ -4,7 +4,11 @@
  */
 #include "heap/sampled.h"
 
+#include "trace/heap_file.h"
+
 #define CHANGING 1 /* no address of an allocation */
+
+_Static_assert(SAMPLED_BUCKETS *SAMPLED_WAYS == HEAP_LIVE_MOST, "readers keep as many");
 
 uint64_t sampled_take(struct sampled *s, const void *address)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Samples of allocations; see heap.h. Files are read and written by pread and pwrite: they belong to the program,
- * which may cut them at any time.
+ * which may cut them at any time. They lose their names as soon as they are open here, so that nobody else can: a
+ * program whose file is cut would end by SIGBUS. A program that calls exec may take the same name again.
  */
 #include "host/heap.h"
 
@@ -31,15 +32,16 @@
 #define SECOND INT64_C(1000000000)
 #define LOOK_MS 50
 #define WRITE_NS SECOND
-#define AT_ONCE 1024		      /* events */
-#define DEPTH_MOST 1024		      /* functions of a stack */
-#define FILES_MOST 1024		      /* at a time */
-#define SHARDS_MOST 1024	      /* in all */
+#define AT_ONCE 1024	   /* events */
+#define DEPTH_MOST 1024	   /* functions of a stack */
+#define ON_PATH UINT32_MAX /* in place of a stack: it is just being made */
+#define FILES_MOST 1024	   /* at a time */
+#define SHARDS_MOST 1024   /* in all */
+#define SHARDS_OF_NAME 100
 #define STUCK_NS (2 * SECOND)	      /* an event that is not complete by then will never be */
 #define SAMPLES_A_SECOND 2000	      /* of a process: with more, the distance becomes larger */
 #define SIZE_MOST (UINT64_C(1) << 47) /* no address space has more */
 #define RATED_NS (SECOND / 10)
-#define DISTANCE_MOST (UINT64_C(1) << 40)
 
 /* An allocation that has not been freed. */
 struct live {
@@ -50,8 +52,10 @@ struct live {
 };
 
 struct process {
-	char *path;
+	char *name; /* that its file had, without HEAP_SUFFIX */
 	int fd;
+	dev_t device;
+	ino_t inode;
 	pid_t pid;
 	bool has_shard;
 	struct stack_shard shard;
@@ -59,7 +63,7 @@ struct process {
 	uint32_t *stacks;  /* of each node of the file, that of the shard; 0: not yet */
 	struct live *live; /* a hash table, open addressing; sample 0: none */
 	size_t n_live, live_slots;
-	uint64_t tail, samples, unknown_frees, distance, first_distance;
+	uint64_t tail, samples, dropped, unknown_frees, distance, first_distance;
 	int64_t stuck_ns; /* since when its next event is not complete; 0: it is */
 	int64_t rated_ns;
 	uint64_t rated_samples;
@@ -163,7 +167,7 @@ static uint32_t stack_of(struct process *p, uint32_t node)
 		uint32_t node;
 		uint64_t function;
 	} path[DEPTH_MOST];
-	char text[2048];
+	char text[HEAP_TEXT_MOST + 1];
 	uint32_t stack = 0;
 	size_t n = 0;
 
@@ -175,9 +179,11 @@ static uint32_t stack_of(struct process *p, uint32_t node)
 			break;
 		path[n].node = node;
 		path[n].function = found.function;
+		p->stacks[node - 1] = ON_PATH;
 		node = found.parent;
 	}
-	if (node && node <= HEAP_NODES)
+	/* The program may have made a circle of them. */
+	if (node && node <= HEAP_NODES && p->stacks[node - 1] != ON_PATH)
 		stack = p->stacks[node - 1];
 	while (n--) {
 		const char *name = function_name(p, path[n].function, text, sizeof(text));
@@ -213,6 +219,10 @@ static int take(struct process *p, const struct heap_event *e)
 				       .bytes = live.bytes };
 	struct live *slot;
 
+	if (p->n_live == HEAP_LIVE_MOST) { /* frees were dropped, or it makes samples up */
+		p->dropped++;
+		return 0;
+	}
 	if (live_grow(p) < 0)
 		return -ENOMEM;
 	row.stack = live.stack = stack_of(p, e->node);
@@ -247,9 +257,8 @@ static void give_back(struct process *p, const struct heap_event *e)
 static bool open_shard(struct heap *h, struct process *p)
 {
 	uint32_t rank = rundir_rank_of(p->pid);
-	const char *name = strrchr(p->path, '/') + 1;
 	char *path;
-	int r;
+	int r = -EEXIST;
 
 	if (p->has_shard)
 		return true;
@@ -257,11 +266,16 @@ static bool open_shard(struct heap *h, struct process *p)
 		note_trouble(h, -EMLINK, "heap: of the first 1024 processes only");
 		return false;
 	}
-	if (asprintf(&path, "%s/%u-%.*s" RUNDIR_HEAP, h->run, rank,
-		     (int)(strlen(name) - strlen(HEAP_SUFFIX)), name) < 0)
-		return false;
-	r = stack_shard_open(&p->shard, path, p->pid, rank, h->now_ns);
-	free(path);
+	for (int i = 1; i <= SHARDS_OF_NAME && r == -EEXIST; i++) {
+		char number[16] = "";
+
+		if (i > 1)
+			snprintf(number, sizeof(number), "-%d", i);
+		if (asprintf(&path, "%s/%u-%s%s" RUNDIR_HEAP, h->run, rank, p->name, number) < 0)
+			return false;
+		r = stack_shard_open(&p->shard, path, p->pid, rank, h->now_ns);
+		free(path);
+	}
 	if (r < 0)
 		note_trouble(h, r, "heap: cannot create a shard");
 	p->has_shard = r == 0;
@@ -321,11 +335,12 @@ static void write_word(const struct process *p, uint64_t word, size_t offset)
 		return;
 }
 
+/* What is in the ring now, and no more: a program may write as fast as this reads. */
 static void drain(struct heap *h, struct process *p, bool is_over)
 {
-	uint64_t n;
+	uint64_t n, end = p->tail + HEAP_EVENTS;
 
-	while ((n = read_events(h, p, is_over))) {
+	while (p->tail < end && (n = read_events(h, p, is_over))) {
 		p->tail += n;
 		write_word(p, p->tail, offsetof(struct heap_header, tail));
 	}
@@ -342,7 +357,7 @@ static void set_distance(struct heap *h, struct process *p)
 	p->rated_ns = h->now_ns;
 	p->rated_samples = p->samples;
 	samples = samples * (uint64_t)SECOND / (uint64_t)passed_ns;
-	for (uint64_t left = samples; left > SAMPLES_A_SECOND && distance < DISTANCE_MOST;
+	for (uint64_t left = samples; left > SAMPLES_A_SECOND && distance < HEAP_DISTANCE_MOST;
 	     left /= 2)
 		distance *= 2;
 	if (samples < SAMPLES_A_SECOND / 4 && distance > p->first_distance)
@@ -364,7 +379,7 @@ static void process_free(struct process *p)
 	symbols_close(p->symbols);
 	free(p->stacks);
 	free(p->live);
-	free(p->path);
+	free(p->name);
 	free(p);
 }
 
@@ -377,8 +392,17 @@ static void learn_maps(struct process *p)
 	free(lines);
 }
 
+/* Whether it is open already: only where its name could not be taken away. */
+static bool is_known(const struct heap *h, const struct stat *st)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->processes[i]->inode == st->st_ino && h->processes[i]->device == st->st_dev)
+			return true;
+	return false;
+}
+
 /* NULL: it is not complete yet, or none. */
-static struct process *process_open(struct heap *h, const char *name)
+static struct process *process_open(struct heap *h, int folder, const char *file)
 {
 	struct process *p = calloc(1, sizeof(*p));
 	struct heap_header header;
@@ -386,18 +410,18 @@ static struct process *process_open(struct heap *h, const char *name)
 
 	if (!p)
 		return NULL;
-	p->fd = -1;
-	if (asprintf(&p->path, "%s/%s", h->run, name) < 0)
-		p->path = NULL;
-	if (p->path)
-		p->fd = open(p->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (p->fd < 0 || fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    !read_all(p, &header, sizeof(header), 0) ||
+	p->name = strndup(file, strlen(file) - strlen(HEAP_SUFFIX));
+	p->fd = openat(folder, file, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (!p->name || p->fd < 0 || fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    is_known(h, &st) || !read_all(p, &header, sizeof(header), 0) ||
 	    memcmp(header.magic, HEAP_MAGIC, sizeof(header.magic)) != 0 ||
 	    !(p->stacks = calloc(HEAP_NODES, sizeof(*p->stacks)))) {
 		process_free(p);
 		return NULL;
 	}
+	unlinkat(folder, file, 0);
+	p->device = st.st_dev;
+	p->inode = st.st_ino;
 	p->pid = (pid_t)header.pid;
 	p->distance = p->first_distance = header.distance;
 	p->rated_ns = h->now_ns;
@@ -424,7 +448,7 @@ static void tell_losses(struct process *p)
 
 	if (!read_all(p, &header, sizeof(header), 0))
 		return;
-	tell(p, header.dropped, "samples were dropped: there was no room for them");
+	tell(p, header.dropped + p->dropped, "samples were dropped: there was no room for them");
 	tell(p, header.dropped_frees,
 	     "frees of samples were dropped: these allocations seem to live to the end");
 	tell(p, header.shortened, "stacks lack functions: there was no room or no time for them");
@@ -438,7 +462,7 @@ static void tell_losses(struct process *p)
 	}
 }
 
-/* The rest of it; its file is not needed any more. */
+/* The rest of it. */
 static void process_close(struct heap *h, struct process *p, bool is_over)
 {
 	learn_maps(p);
@@ -452,17 +476,8 @@ static void process_close(struct heap *h, struct process *p, bool is_over)
 			note_trouble(h, r, "heap: cannot write");
 	}
 	write_word(p, 1, offsetof(struct heap_header, closed));
-	unlink(p->path);
 	h->end.samples += p->samples;
 	process_free(p);
-}
-
-static bool is_known(const struct heap *h, const char *name)
-{
-	for (size_t i = 0; i < h->n; i++)
-		if (strcmp(strrchr(h->processes[i]->path, '/') + 1, name) == 0)
-			return true;
-	return false;
 }
 
 static bool is_file_of_samples(const char *name)
@@ -482,17 +497,17 @@ static void find_processes(struct heap *h)
 	while ((entry = readdir(dir)) && h->n < FILES_MOST) {
 		struct process *p;
 
-		if (!is_file_of_samples(entry->d_name) || is_known(h, entry->d_name) ||
+		if (!is_file_of_samples(entry->d_name) ||
 		    array_grow(&h->processes, &h->capacity, h->n + 1, sizeof(p)) < 0)
 			continue;
-		p = process_open(h, entry->d_name);
+		p = process_open(h, dirfd(dir), entry->d_name);
 		if (p)
 			h->processes[h->n++] = p;
 	}
 	closedir(dir);
 }
 
-/* Files that were never complete: their processes ended while they made them. */
+/* Files that were never complete, as their processes ended while they made them, or that kept their names. */
 static void remove_others(const struct heap *h)
 {
 	DIR *dir = opendir(h->run);

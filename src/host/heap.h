@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Samples of a program's allocations on their way into shards: a thread of ours reads the files that
- * libmoescope-heap.so fills in each process of the program (trace/heap_file.h), names addresses while the
- * process lives, and removes the files when they are read.
+ * libmoescope-heap.so fills in each process of the program (trace/heap_file.h), and names addresses while the
+ * process lives. A file has no name any more once it is open.
  */
 #ifndef HOST_HEAP_H
 #define HOST_HEAP_H

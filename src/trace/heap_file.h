@@ -2,7 +2,7 @@
  *
  * What lies between a program whose allocations are sampled and moescope: PID.heap in the run directory, a
  * file that the library maps (src/heap) and that `moescope run` reads and empties (host/heap.h). The kernel keeps
- * its pages when the program is killed. It is gone when the run is complete.
+ * its pages when the program is killed. Its name is gone as soon as both have it open.
  *
  *   header page | events | nodes | texts | maps
  *
@@ -22,7 +22,11 @@
 #define HEAP_NODES (1u << 17)
 #define HEAP_TEXT_BYTES (512u << 10)
 #define HEAP_MAPS_BYTES (128u << 10)
+#define HEAP_TEXT_MOST 1000u /* bytes of one text */
+#define HEAP_LIVE_MOST                                                                             \
+	(1u << 19) /* samples at a time that are not freed: the library knows no more */
 #define HEAP_DISTANCE (512u << 10) /* bytes from sample to sample, on average */
+#define HEAP_DISTANCE_MOST (UINT64_C(1) << 40)
 
 /* In the order of the file; a word each, aligned. */
 struct heap_header {
@@ -33,7 +37,7 @@ struct heap_header {
 	_Atomic uint64_t closed;	   /* the reader has gone: sample no more */
 	_Atomic uint64_t tail;
 	_Atomic uint64_t head __attribute__((aligned(64)));
-	_Atomic uint64_t texts_used, maps_used; /* bytes */
+	_Atomic uint64_t texts_used;	/* bytes */
 	_Atomic uint64_t dropped;	/* samples without a place in the ring or the table */
 	_Atomic uint64_t dropped_frees; /* frees of samples, likewise: these seem to live on */
 	_Atomic uint64_t

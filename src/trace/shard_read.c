@@ -164,7 +164,7 @@ static bool take_index(struct shard_reader *reader)
 	    read_whole(reader, &header, sizeof(header), trailer.index_offset) < 0 ||
 	    !header_valid(&header) || header.kind != CHUNK_INDEX ||
 	    header.payload_bytes != (uint64_t)header.n_records * sizeof(struct index_entry) ||
-	    !buf_reserve(&payload, header.payload_bytes) ||
+	    !buf_reserve(&payload, header.payload_bytes + 1) || /* there may be no chunks */
 	    read_whole(reader, payload.data, header.payload_bytes,
 		       trailer.index_offset + sizeof(header)) < 0 ||
 	    crc32c(0, payload.data, header.payload_bytes) != header.payload_crc)

@@ -433,7 +433,7 @@ int main(void)
 @test
 def waiting_functions_without_frame_pointers():
     if "also without frame pointers" not in " ".join(moescope("doctor").out.split()):
-        raise Skip("built without libdw, or threads that leave a processor are not told of")
+        raise Skip("not x86-64, or threads that leave a processor are not told of")
     compile_c(WAITING, "waiting", "-O2", "-fomit-frame-pointer")
     read_end, write_end = os.pipe()
     program = subprocess.Popen([os.environ["MOESCOPE"], "run", "--stacks", "-qo", "a.mscope", "./waiting"],

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include "heap/gap.h"
@@ -132,6 +133,71 @@ static void test_complete(void **state)
 	run_free(run);
 }
 
+static void put_file(const char *path)
+{
+	char making[140];
+	int fd;
+
+	snprintf(making, sizeof(making), "%s/making", folder);
+	fd = open(making, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_int_equal(write(fd, file, HEAP_FILE_BYTES), HEAP_FILE_BYTES);
+	close(fd);
+	assert_int_equal(rename(making, path), 0);
+}
+
+/* A program that has called exec: the name is free while the first file is still in use, and is taken again. */
+static void test_same_name(void **state)
+{
+	char path[128], event_room[512];
+	struct heap *heap = NULL;
+	struct err err = { "" };
+	struct heap_end end;
+	struct run *run;
+	int watch = inotify_init1(IN_CLOEXEC);
+
+	(void)state;
+	fresh_file();
+	event(0, HEAP_TAKEN, 1, 10, 0);
+	snprintf(path, sizeof(path), "%s/77.heap", folder);
+	put_file(path);
+	assert_true(inotify_add_watch(watch, folder, IN_DELETE) >= 0);
+	assert_int_equal(heap_start(&heap, folder, &err), 0);
+	assert_true(read(watch, event_room, sizeof(event_room)) > 0);
+	close(watch);
+	put_file(path);
+	assert_int_equal(heap_stop(heap, &end, &err), 0);
+	assert_int_equal(end.processes, 2);
+	assert_int_equal(access(path, F_OK), -1);
+	for (int i = 1; i <= 2; i++) {
+		snprintf(path, sizeof(path), "%s/0-77%s-heap.mst", folder, i == 1 ? "" : "-2");
+		assert_int_equal(run_load(path, NULL, &run, &err), 0);
+		assert_int_equal(run->heap_sample.n, 1);
+		run_free(run);
+		unlink(path);
+	}
+}
+
+/* Stacks that are their own callers have each function once. */
+static void test_circle(void **state)
+{
+	struct heap_end end;
+	struct run *run;
+
+	(void)state;
+	fresh_file();
+	node(3, 10, text(0, "first"));
+	node(9, 4, text(100, "second"));
+	node(20, 21, text(200, "alone"));
+	event(0, HEAP_TAKEN, 1, 10, 10);
+	event(1, HEAP_TAKEN, 2, 10, 4);
+	event(2, HEAP_TAKEN, 3, 10, 21);
+	run = read_file(&end);
+	assert_non_null(run);
+	assert_int_equal(run->heap_sample.n, 3);
+	assert_int_equal(run->stack.n, 3);
+	run_free(run);
+}
+
 /* A program can write anything into its own memory. */
 static void test_damaged(void **state)
 {
@@ -189,6 +255,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_complete),
+		cmocka_unit_test(test_same_name),
+		cmocka_unit_test(test_circle),
 		cmocka_unit_test(test_damaged),
 	};
 

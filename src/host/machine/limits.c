@@ -68,13 +68,10 @@ static const char *find_path(char *groups, const char *controller)
 	char *at = groups, *line;
 
 	while ((line = proc_line(&at))) {
-		char *list = strchr(line, ':');
+		char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
 
-		if (!list)
-			continue;
-		list++;
-		if (controller ? has_word(list, controller, ':') : *list == ':')
-			return strchr(list, ':') + 1;
+		if (path && (controller ? has_word(list + 1, controller, ':') : path == list + 1))
+			return path + 1;
 	}
 	return NULL;
 }
@@ -129,7 +126,7 @@ static bool quota_of(const char *folder, bool v2, int64_t *ret_millicpus)
 		   !file_number(folder, "cpu.cfs_period_us", &n[1])) {
 		return false;
 	}
-	if (n[0] <= 0 || n[1] <= 0)
+	if (n[0] <= 0 || n[1] <= 0 || n[0] > INT64_MAX / 1000)
 		return false;
 	*ret_millicpus = n[0] * 1000 / n[1];
 	return true;
@@ -222,7 +219,7 @@ static void look_at_memory(const char *folder, bool v2, struct readings *r)
 	snprintf(path, sizeof(path), "%s/memory.stat", folder);
 	if (file_number(folder, v2 ? "memory.current" : "memory.usage_in_bytes", &used) &&
 	    small_file_text(path, text, sizeof(text)) > 0 &&
-	    proc_number(text, v2 ? "inactive_file" : "total_inactive_file", &number))
+	    proc_number(text, v2 ? "inactive_file" : "total_inactive_file", &number) && number >= 0)
 		put(r, HOST_USED_BYTES, used > number ? used - number : 0);
 	snprintf(path, sizeof(path), "%s/%s", folder, v2 ? "memory.events" : "memory.oom_control");
 	if (small_file_text(path, text, sizeof(text)) <= 0)

@@ -88,21 +88,25 @@ static void look_in_table(int fd, const Elf64_Ehdr *elf, const Elf64_Shdr *secti
 	free(names);
 }
 
-/* start: where its first bytes are mapped. */
+/* start: where its first bytes are mapped. A file has one table of each type; others are not looked at. */
 static void look_in_file(int fd, uint64_t start, struct found_symbol *symbols, size_t n)
 {
+	bool seen[2] = { false, false };
 	Elf64_Shdr section;
 	Elf64_Ehdr elf;
 
 	if (!read_exactly(fd, &elf, sizeof(elf), 0) || memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_shentsize != sizeof(section))
 		return;
-	for (uint64_t i = 0; i < elf.e_shnum && !symbols[0].at; i++)
-		if (read_exactly(fd, &section, sizeof(section),
-				 elf.e_shoff + i * sizeof(section)) &&
-		    (section.sh_type == SHT_DYNSYM || section.sh_type == SHT_SYMTAB))
-			look_in_table(fd, &elf, &section, start - first_address(fd, &elf), symbols,
-				      n);
+	for (uint64_t i = 0; i < elf.e_shnum && !symbols[0].at; i++) {
+		if (!read_exactly(fd, &section, sizeof(section), elf.e_shoff + i * sizeof(section)))
+			return;
+		if ((section.sh_type != SHT_DYNSYM && section.sh_type != SHT_SYMTAB) ||
+		    seen[section.sh_type == SHT_SYMTAB])
+			continue;
+		seen[section.sh_type == SHT_SYMTAB] = true;
+		look_in_table(fd, &elf, &section, start - first_address(fd, &elf), symbols, n);
+	}
 }
 
 static int open_file(pid_t pid, const char *file)

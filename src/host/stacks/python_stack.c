@@ -24,6 +24,7 @@
 
 #define STACK_MOST 1024	  /* functions */
 #define THREADS_MOST 4096 /* a list in memory that changes may be a circle */
+#define INTERPRETERS_MOST 1024
 #define TRIES 30
 #define TRIES_AT_ONCE 5
 #define TEXT_MOST 512
@@ -31,6 +32,7 @@
 #define BLOCK_BELOW 3072 /* of frames, read at once */
 #define BLOCK_BYTES (BLOCK_BELOW + 1024)
 #define FRAME_BYTES 80
+#define STRING_BYTES 80 /* of a string, what says how long it is and what it is made of */
 #define CHUNK_MOST (UINT64_C(1) << 20)
 #define PAGE 4096 /* the smallest there is */
 
@@ -131,6 +133,15 @@ static bool read_word(const struct python *p, uint64_t from, uint64_t *ret)
 	return peer_read(p->pid, from, ret, sizeof(*ret));
 }
 
+/* Whether what is copied of a thing has all that is looked for in it. */
+static bool layout_fits(const struct layout *at)
+{
+	return at->previous <= FRAME_BYTES - 8 && at->code <= FRAME_BYTES - 8 &&
+	       at->mark < FRAME_BYTES && at->file <= CODE_BYTES - 8 && at->name <= CODE_BYTES - 8 &&
+	       at->first_line <= CODE_BYTES - 4 && at->length <= STRING_BYTES - 8 &&
+	       at->state <= STRING_BYTES - 4;
+}
+
 static int take_own_table(struct python *p, char *why, size_t size)
 {
 	const struct own_words *at;
@@ -170,7 +181,11 @@ static int take_own_table(struct python *p, char *why, size_t size)
 		.compact = (uint16_t)(own[at->ascii] + 16),
 		.gil = (uint16_t)own[at->gil],
 	};
-	return 0;
+	if (layout_fits(&p->at))
+		return 0;
+	snprintf(why, size, "this Python 3.%d has its stacks in places not known to this moescope",
+		 p->minor);
+	return -ENOTSUP;
 }
 
 /* By the interpreter's own word, which 3.11 and later have, or by the name of its file. */
@@ -326,10 +341,10 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 	if (!read_word(p, p->runtime + p->at.interpreters, &interpreter))
 		return -ESRCH;
 	p->interpreter = interpreter;
-	for (bool first = true; interpreter && n < THREADS_MOST; first = false) {
+	for (int i = 0; interpreter && i < INTERPRETERS_MOST && n < THREADS_MOST; i++) {
 		if (!read_word(p, interpreter + p->at.first_thread, &state))
 			return n;
-		if (first)
+		if (i == 0)
 			p->first_thread = state;
 		else
 			p->interpreter = 0;
@@ -372,12 +387,12 @@ bool python_has_new_threads(const struct python *p)
 /* UTF-8 of a string object, cut to fit; false: it is none. */
 static bool read_text(const struct python *p, uint64_t at, char *out, size_t size)
 {
-	char object[TEXT_MOST + 80];
+	char object[TEXT_MOST + STRING_BYTES];
 	uint64_t length;
 	uint32_t state;
 	size_t from, n = 0, out_n = 0, kind;
 
-	if (!at || !peer_read(p->pid, at, object, 80))
+	if (!at || !peer_read(p->pid, at, object, STRING_BYTES))
 		return false;
 	memcpy(&length, object + p->at.length, 8);
 	memcpy(&state, object + p->at.state, 4);
@@ -530,7 +545,7 @@ static int innermost(const struct python *p, const struct python_thread *t,
 
 static bool in_block(const struct block *block, uint64_t at)
 {
-	return at >= block->start && at + FRAME_BYTES <= block->start + block->bytes;
+	return block->bytes >= FRAME_BYTES && at - block->start <= block->bytes - FRAME_BYTES;
 }
 
 static void frame_in_copy(const struct python *p, const struct block *block, int copy,
@@ -688,7 +703,7 @@ static void compare_codes(struct python *p, struct code *const *codes, size_t n)
 		return;
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct peer_part){ codes[i]->at, copies[i], last + 8 };
-	readable = last + 8 <= CODE_BYTES && peer_read_parts(p->pid, parts, n);
+	readable = peer_read_parts(p->pid, parts, n);
 	for (size_t i = 0; i < n; i++) {
 		struct code now = { 0 };
 		uint64_t type = 0;

@@ -39,9 +39,11 @@
 #define LOOK_BACK 64 /* symbols before the nearest one that may enclose it */
 #define REFRESH_NS 10000000
 #define REFRESH_PARTS                                                                              \
-	200	   /* of the time, one for reading maps again for addresses that must be in one */
-#define REREADS 16 /* of the maps in a row, before they wait for their turn */
-#define VAIN 64	   /* addresses that are in none, remembered for so long: */
+	200 /* of the time, one for reading maps again for addresses that must be in one */
+#define JIT_READ_NS 1000000000
+#define JIT_PARTS 20 /* of the time, one for reading the perf map again */
+#define REREADS 16   /* of the maps in a row, before they wait for their turn */
+#define VAIN 64	     /* addresses that are in none, remembered for so long: */
 #define VAIN_NS INT64_C(10000000000)
 
 #if __BYTE_ORDER == __LITTLE_ENDIAN
@@ -92,7 +94,7 @@ struct symbols {
 	} vain[VAIN];
 	struct table jit;
 	char *jit_text;
-	int64_t jit_read_ns; /* 0: never */
+	int64_t jit_read_ns, jit_took_ns; /* 0: never */
 	char jit_path[64];
 	struct interned texts;
 	char *(*demangle)(const char *, char *, size_t *, int *);
@@ -404,7 +406,7 @@ static bool parse_map(struct symbols *s, char *line, struct map *ret_map)
 {
 	uint64_t major, minor, inode;
 	struct map map = { 0 };
-	char permissions[5];
+	char permissions[5] = "";
 	int at = 0;
 
 	line[strcspn(line, "\n")] = '\0';
@@ -412,7 +414,7 @@ static bool parse_map(struct symbols *s, char *line, struct map *ret_map)
 		   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64 " %" SCNu64 " %n",
 		   &map.start, &map.end, permissions, &map.offset, &major, &minor, &inode,
 		   &at) != 7 ||
-	    permissions[2] != 'x')
+	    strlen(permissions) < 3 || permissions[2] != 'x')
 		return false;
 	if (at && line[at])
 		map.file = file_number(s, major << 32 | minor, inode, line + at);
@@ -623,7 +625,8 @@ static void read_jit(struct symbols *s)
 	char *text = NULL;
 	int fd;
 
-	if (s->jit_read_ns && now_ns - s->jit_read_ns < 1000000000)
+	if (s->jit_read_ns && (now_ns - s->jit_read_ns < JIT_READ_NS ||
+			       now_ns - s->jit_read_ns < JIT_PARTS * s->jit_took_ns))
 		return;
 	s->jit_read_ns = now_ns;
 	fd = open_regular(s->jit_path, 0, O_NOFOLLOW);
@@ -645,6 +648,7 @@ static void read_jit(struct symbols *s)
 	free(s->jit_text);
 	s->jit_text = text;
 	parse_jit(&s->jit, text);
+	s->jit_took_ns = clock_monotonic_ns() - now_ns;
 }
 
 static const char *jit_name(struct symbols *s, uint64_t ip)

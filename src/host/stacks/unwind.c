@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Native stacks without frame pointers; see unwind.h. libdw reads the tables; what it says about an instruction
- * is remembered, because a program is in the same places again and again and libdw takes its time.
+ * Native stacks without frame pointers; see unwind.h. What the tables say about an instruction is remembered, because
+ * a program is in the same places again and again.
  */
 #include "host/stacks/unwind.h"
 
 #include <asm/perf_regs.h>
-#include <dwarf.h>
-#include <elfutils/libdw.h>
-#include <libelf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,37 +13,29 @@
 #include "base/buf.h"
 #include "base/hash_map.h"
 #include "host/peer/peer.h"
+#include "host/stacks/frame_tables.h"
 #include "host/stacks/symbols.h"
 
 #define RULES_MOST 65536 /* then it begins again */
 #define PAGE 4096
 #define PAGES 16 /* of a stack, at a time */
-#define FILES_MOST 4096
 
-enum saved { SAVED_NOWHERE, SAVED_UNDEFINED, SAVED_AT_CFA };
-
-/* How to get from a function to its caller, at one instruction. */
 struct rule {
 	uint64_t ip;
-	bool known, signal; /* signal: its caller was interrupted, it has not called */
-	uint8_t cfa_register;
-	int32_t cfa_offset;
-	struct {
-		uint8_t how; /* enum saved; SAVED_NOWHERE: it has the same value */
-		int32_t offset;
-	} registers[UNWIND_REGISTERS];
+	struct frame_rule rule;
 };
 
+/* What a file has; there is no more of it if it could not be opened. */
 struct tables {
 	bool tried;
-	Elf *elf;
-	Dwarf_CFI *cfi;
+	struct frame_tables tables;
 };
 
 struct unwinder {
 	pid_t pid;
 	struct symbols *symbols;
-	struct tables files[FILES_MOST]; /* by the symbols' numbers of files */
+	struct tables *files; /* by the symbols' numbers of files */
+	size_t n_files, files_capacity;
 	struct rule *rules;
 	size_t n, capacity;
 	struct hash_map by_ip;
@@ -84,7 +73,6 @@ struct unwinder *unwinder_open(pid_t pid, struct symbols *symbols)
 {
 	struct unwinder *u = symbols ? calloc(1, sizeof(*u)) : NULL;
 
-	elf_version(EV_CURRENT);
 	if (u) {
 		u->pid = pid;
 		u->symbols = symbols;
@@ -96,104 +84,49 @@ void unwinder_close(struct unwinder *u)
 {
 	if (!u)
 		return;
-	for (size_t i = 0; i < FILES_MOST; i++) {
-		if (u->files[i].cfi)
-			dwarf_cfi_end(u->files[i].cfi);
-		if (u->files[i].elf)
-			elf_end(u->files[i].elf);
-	}
+	free(u->files);
 	hash_map_release(&u->by_ip);
 	free(u->rules);
 	free(u);
 }
 
-/* By read, not by a mapping: a file may be truncated at any time. */
-static Dwarf_CFI *tables_of(struct unwinder *u, const struct symbols_place *place)
+static const struct frame_tables *tables_of(struct unwinder *u, const struct symbols_place *place)
 {
 	struct tables *file;
 
-	if (place->file >= FILES_MOST)
+	if (array_grow(&u->files, &u->files_capacity, place->file + 1, sizeof(*u->files)) < 0)
 		return NULL;
+	for (; u->n_files <= place->file; u->n_files++)
+		u->files[u->n_files] = (struct tables){ 0 };
 	file = &u->files[place->file];
-	if (!file->tried) {
-		file->tried = true;
-		file->elf = place->fd >= 0 ? elf_begin(place->fd, ELF_C_READ, NULL) : NULL;
-		file->cfi = file->elf ? dwarf_getcfi_elf(file->elf) : NULL;
-	}
-	return file->cfi;
+	if (!file->tried && place->fd >= 0)
+		frame_tables_read(&file->tables, place->fd);
+	file->tried = true;
+	return &file->tables;
 }
 
-static bool read_cfa(Dwarf_Frame *frame, struct rule *rule)
+static struct frame_rule read_rule(struct unwinder *u, uint64_t ip)
 {
-	Dwarf_Op *ops;
-	size_t n;
-	int64_t offset;
-
-	if (dwarf_frame_cfa(frame, &ops, &n) != 0 || n != 1)
-		return false;
-	if (ops[0].atom >= DW_OP_breg0 && ops[0].atom <= DW_OP_breg31) {
-		rule->cfa_register = (uint8_t)(ops[0].atom - DW_OP_breg0);
-		offset = (int64_t)ops[0].number;
-	} else if (ops[0].atom == DW_OP_bregx && ops[0].number < UNWIND_REGISTERS) {
-		rule->cfa_register = (uint8_t)ops[0].number;
-		offset = (int64_t)ops[0].number2;
-	} else {
-		return false;
-	}
-	rule->cfa_offset = (int32_t)offset;
-	return rule->cfa_register < UNWIND_IP && offset == rule->cfa_offset;
-}
-
-/* Whatever is not simply saved in the frame is not known to the caller. */
-static void read_register(Dwarf_Frame *frame, int number, struct rule *rule)
-{
-	Dwarf_Op room[3], *ops;
-	size_t n;
-	int64_t offset;
-
-	rule->registers[number].how = SAVED_UNDEFINED;
-	if (dwarf_frame_register(frame, number, room, &ops, &n) != 0)
-		return;
-	if (!n && !ops) {
-		rule->registers[number].how = SAVED_NOWHERE;
-		return;
-	}
-	if (!n || n > 2 || ops[0].atom != DW_OP_call_frame_cfa ||
-	    (n == 2 && ops[1].atom != DW_OP_plus_uconst))
-		return;
-	offset = n == 2 ? (int64_t)ops[1].number : 0;
-	rule->registers[number].offset = (int32_t)offset;
-	if (offset == rule->registers[number].offset)
-		rule->registers[number].how = SAVED_AT_CFA;
-}
-
-static struct rule read_rule(struct unwinder *u, uint64_t ip)
-{
-	struct rule rule = { .ip = ip };
+	const struct frame_rule unknown = { 0 };
+	const struct frame_tables *tables;
 	struct symbols_place place;
-	Dwarf_CFI *cfi = symbols_place(u->symbols, ip, &place) ? tables_of(u, &place) : NULL;
-	Dwarf_Frame *frame = NULL;
 
-	if (!cfi || dwarf_cfi_addrframe(cfi, place.address, &frame) != 0)
-		return rule;
-	rule.known = dwarf_frame_info(frame, NULL, NULL, &rule.signal) == UNWIND_IP &&
-		     read_cfa(frame, &rule);
-	for (int i = 0; i < UNWIND_REGISTERS && rule.known; i++)
-		read_register(frame, i, &rule);
-	free(frame);
-	return rule;
+	if (!symbols_place(u->symbols, ip, &place) || place.fd < 0)
+		return unknown;
+	tables = tables_of(u, &place);
+	return tables ? frame_tables_rule(tables, place.fd, place.address) : unknown;
 }
 
-static struct rule find_rule(struct unwinder *u, uint64_t ip)
+static struct frame_rule find_rule(struct unwinder *u, uint64_t ip)
 {
 	uint32_t hash = hash_word(ip), found;
 	struct hash_walk walk = hash_map_walk(&u->by_ip, hash);
-	struct rule rule;
+	struct rule rule = { .ip = ip };
 
 	while ((found = hash_map_next(&u->by_ip, &walk)))
 		if (u->rules[found - 1].ip == ip)
-			return u->rules[found - 1];
-	rule = read_rule(u, ip);
+			return u->rules[found - 1].rule;
+	rule.rule = read_rule(u, ip);
 	if (u->n == RULES_MOST) {
 		hash_map_release(&u->by_ip);
 		u->n = 0;
@@ -202,7 +135,7 @@ static struct rule find_rule(struct unwinder *u, uint64_t ip)
 	if (array_grow(&u->rules, &u->capacity, u->n + 1, sizeof(rule)) == 0 &&
 	    hash_map_add(&u->by_ip, hash, (uint32_t)u->n + 1) == 0)
 		u->rules[u->n++] = rule;
-	return rule;
+	return rule.rule;
 }
 
 /* A word of the stack; pages are read once for a stack. */
@@ -224,7 +157,8 @@ static bool read_word(struct unwinder *u, uint64_t at, uint64_t *ret)
 }
 
 /* From a function to its caller. False: that was the outermost, or nobody knows. */
-static bool step(struct unwinder *u, const struct rule *rule, uint64_t *registers, uint32_t *valid)
+static bool step(struct unwinder *u, const struct frame_rule *rule, uint64_t *registers,
+		 uint32_t *valid)
 {
 	uint64_t before[UNWIND_REGISTERS], cfa;
 	uint32_t now = 0;
@@ -260,7 +194,7 @@ size_t unwind(struct unwinder *u, const uint64_t registers[UNWIND_REGISTERS], ui
 	memcpy(now, registers, sizeof(now));
 	memset(u->page_at, 0, sizeof(u->page_at));
 	while (n < most) {
-		struct rule rule = find_rule(u, now[UNWIND_IP] - called);
+		struct frame_rule rule = find_rule(u, now[UNWIND_IP] - called);
 
 		ips[n++] = now[UNWIND_IP];
 		if (!rule.known || !step(u, &rule, now, &valid))

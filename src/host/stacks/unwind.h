@@ -2,7 +2,7 @@
  *
  * Native stacks of threads that stand still, where frame pointers are missing: by the tables that compilers write for
  * exceptions (.eh_frame), from the registers that the kernel took when the thread left its CPU and its stack in
- * memory. On x86-64, with libdw; elsewhere there are none. One thread.
+ * memory. On x86-64; elsewhere there are none. One thread.
  */
 #ifndef HOST_STACKS_UNWIND_H
 #define HOST_STACKS_UNWIND_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A build or a machine without unwinding; see unwind.h.
+ * A machine without unwinding; see unwind.h.
  */
 #include "host/stacks/unwind.h"
 
