@@ -235,8 +235,9 @@ static const struct question_parameter columns = {
 	.kind = ASK_TABLE,
 	.metavar = "WHAT",
 	.choices = columns_choices,
-	.help = "one row per process of the program (processes), per processor, disk, network, node "
-		"of memory and program of others (parts), per stretch of time (times), or per name of outermost ranges, with the memory that came in them (phases)",
+	.help = "one row per process of the program (processes); per processor, disk, network, memory "
+		"node and other program (parts); per time interval (times); or per name of outermost "
+		"ranges, with the memory that grew in them (phases)",
 	.default_text = "processes",
 };
 
@@ -254,7 +255,7 @@ const struct section section_host = {
 		.summary = "the machine under the program: processors, memory, disks, limits",
 		.description =
 			"What the program's processes used and waited for, who else used the machine, and "
-			"what held the program back: processors, memory, disks, networks, control groups. "
+			"what held the program back: processors, memory, disks, networks, cgroups. "
 			"'moescope run' and 'moescope attach' read it from outside, about twice a second. "
 			"One row per process of the program.",
 		.examples = EXAMPLES({ "moescope host", "The newest run here." },

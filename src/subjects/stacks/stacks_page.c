@@ -119,12 +119,11 @@ const struct section section_stacks = {
 	.command = {
 		.place = 55,
 		.host = true,
-		.summary = "where the program's threads were, by function",
-		.description = "One row per function: the time that threads spent in it on a processor, "
-			       "alone and with what it called, and the time that they waited in it. The "
-			       "threads were looked at from outside ('moescope run --stacks'). Waiting has a "
-			       "cause: a lock, Python's global lock (gil), a file and so on. "
-			       "'moescope export --to folded-host' has the whole stacks.",
+		.summary = "where the program's threads spent their time, by function",
+		.description = "One row per function: CPU time of threads in it, without and with its callees, "
+			       "and the time they waited in it, sampled from outside ('moescope run --stacks'). "
+			       "Waiting has a cause: a lock, Python's global lock (gil), a file and so on. "
+			       "'moescope export --to folded-host' writes the whole stacks.",
 		.examples = EXAMPLES({ "moescope stacks", "The newest run here, busiest functions first." },
 				     { "moescope stacks a.mscope --sort wait_ns",
 				       "Where its threads wait." },
