@@ -228,12 +228,12 @@ static int look(struct attach *attach, pid_t pid, const char *name, const struct
 	run_lock_release(path, lock_fd, r == 0);
 	free(path);
 	if (r < 0)
-		return fail("the run in %s has no end noted: %s", name, err.message);
+		return fail("cannot note the end of the run in %s: %s", name, err.message);
 	if (!values->quiet) {
 		bool joined = attach->joining.state == JOIN_ENDED;
 
 		say("run in %s%s%s%s; next: moescope %s %s", name,
-		    ended ? ", to the program's end" : ", the program goes on",
+		    ended ? ", to the program's end" : ", the program continues",
 		    joined ? "; joining stopped its main thread for " : "",
 		    joined ? format_ns((double)attach->joining.stopped_ns).text : "",
 		    joined ? "report" : "stacks", name);
@@ -254,7 +254,7 @@ static int run_attach(struct invocation *inv)
 		return usage_error(inv->command, "%s", err.message);
 	if (values->steps && !values->inside)
 		return usage_error(inv->command,
-				   "--steps needs --inside: steps are seen from there.");
+				   "--steps needs --inside: steps are only visible from inside.");
 	attach.process = open_process(inv->args[0], &pid);
 	if (attach.process < 0)
 		return -attach.process;

@@ -86,8 +86,8 @@ static int run_detach(struct invocation *inv)
 	if (fd >= 0)
 		close(fd);
 	return done ? EXIT_OK
-		    : fail("process %ld has not been left for a minute: its Python does not come to "
-			   "run anything; it will be left when it does.",
+		    : fail("cannot leave process %ld for a minute now: its Python runs no code; "
+			   "moescope leaves when it does.",
 			   pid);
 }
 

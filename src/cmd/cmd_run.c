@@ -524,17 +524,17 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 	if (counters_plan(values->counters, &planned, say_left_out, NULL, &err) < 0)
 		say("'--counters' is left out: %s.", err.message);
 	if (planned && (!trust || !*trust)) {
-		say("'--counters %s' is left out: %s; MOESCOPE_TRUST=1 does it all the same.",
+		say("'--counters %s' is left out: %s; MOESCOPE_TRUST=1 enables it anyway.",
 		    values->counters,
 		    counters_of_instructions(planned)
-			    ? "sampling instructions has not been proved harmless"
-			    : "counting single kernels has not been proved harmless, and a program of "
-			      "PyTorch has been seen to hang");
+			    ? "sampling instructions is not proved harmless"
+			    : "counting individual kernels is not proved harmless, and PyTorch "
+			      "programs have hung");
 		free(planned);
 		planned = NULL;
 	}
 	if (planned && counters_of_instructions(planned))
-		say("instructions are sampled while the program runs: with a buffer of 64 MiB in each GPU's memory; "
+		say("instructions are sampled while the program runs, with a buffer of 64 MiB in each GPU's memory; "
 		    "large products took 0.7%% longer on an H200, in one pair of runs.");
 	else if (planned)
 		tell_cost(values, planned);
@@ -565,8 +565,8 @@ static void end_heap(struct heap *heap, const char *program)
 	if (heap_stop(heap, &end, &err) < 0)
 		say("not all allocations are recorded: %s", err.message);
 	else if (heap && !end.processes)
-		say("no allocations are recorded: no process of '%s' took the library, as with a static or setuid "
-		    "program, one with an allocator of its own, or a run directory that is full.",
+		say("no allocations are recorded: no process of '%s' loaded the library; the program may be static "
+		    "or setuid or have its own allocator, or the disk of the run directory may be full.",
 		    program);
 	else if (heap && !end.samples)
 		say("no allocations are recorded: the program allocated too little for a sample; "

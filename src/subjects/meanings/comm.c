@@ -28,7 +28,7 @@ static const struct metric comm[] = {
 		  "step_window_ns exposed_of_steps" },
 	{ "moe_part", "ns",
 	  "length of the union of the kernels of a part of a mixture of experts in a pass, summed over "
-	  "devices. The part is told by the ranges and operations around the launch, innermost first, "
+	  "devices. The part follows from the ranges and operations around the launch, innermost first, "
 	  "and by the class of the kernel; the pass by their names, the phase of the range and the "
 	  "kernel's name.",
 	  FROM_DEVICE, "What nothing tells is part rest, pass unknown. " NO_RECORDS,
@@ -64,7 +64,7 @@ static const struct metric comm[] = {
 	  "collectives that processors do (gloo, MPI, UCC), and the sum of their times. Rows by the "
 	  "transport host; no part of any figure of a device.",
 	  "annotations of torch.distributed in imported traces",
-	  "Threads of a process may do several at once. Group and sequence number are not told.",
+	  "Threads of a process may do several at once. Group and sequence number are not reported.",
 	  .keys = "host_count host_time_ns" },
 	{ "collective_bytes", "bytes",
 	  "elements of a collective (the larger of those that go in and come out) * size of their "
@@ -79,7 +79,7 @@ static const struct metric comm[] = {
 	  "all-gather, reduce-scatter, all-to-all, gather and scatter, 1 for others, as NCCL's tests "
 	  "have it.",
 	  "derived from collective records",
-	  "What the links carry if the algorithm is a ring; n/a where n is not told.",
+	  "What the links carry if the algorithm is a ring; n/a where n is unknown.",
 	  .keys = "bus_bytes_per_s" },
 	{ "skew", "ns",
 	  "start of the last rank - start of the first one, of a collective that more than one rank "

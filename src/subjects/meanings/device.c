@@ -194,14 +194,14 @@ static const struct metric work[] = {
 	  .keys = "fp64_flops_per_s fp32_flops_per_s tf32_flops_per_s bf16_flops_per_s "
 		  "fp16_flops_per_s fp8_flops_per_s peak_memory_bytes_per_s" },
 	{ "flops_per_byte", "FLOP/byte",
-	  "arithmetic intensity: FLOPs / bytes that the operations told.", "derived",
+	  "arithmetic intensity: FLOPs / bytes that the operations reported.", "derived",
 	  "Bytes are the program's count; what caches save or add is not in it." },
 	{ "roof_pct", "%", "FLOPs a second / min(peak, flops_per_byte * rate of the memory).",
 	  "derived",
 	  "Over the covered time. On a processor est.: a core's share of the machine's peaks.",
 	  .keys = "roof_flops_per_s roof_bytes_per_s bound roofline" },
 	{ "covered_pct", "%",
-	  "share of the time of these kernels that belongs to operations that told FLOPs.",
+	  "share of the time of these kernels that belongs to operations that reported FLOPs.",
 	  "derived from the launch calls",
 	  "An operation's FLOPs and bytes are shared among its kernels by their time." },
 };

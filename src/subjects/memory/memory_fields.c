@@ -447,7 +447,7 @@ static const struct field process_fields[] = {
 	{ "device", NULL, UNIT_INT, OF_PROCESS(device) },
 	{ "pid", NULL, UNIT_INT, OF_PROCESS(pid) },
 	{ "name", NULL, UNIT_TEXT, MEMBER_AS(FIELD_STRING, struct other_process, name),
-	  .none = "not known", .meaning = "of the program" },
+	  .none = "unknown", .meaning = "of the program" },
 	{ "used_bytes", NULL, UNIT_BYTES, OF_PROCESS(last_bytes), .absent = no_process_bytes,
 	  .meaning = "the last reading" },
 	{ "peak_used_bytes", NULL, UNIT_BYTES, OF_PROCESS(peak_bytes), .absent = no_process_bytes,

@@ -387,7 +387,7 @@ static const struct field layer_fields[] = {
 	{ "affinity_bits_floor", NULL, UNIT_RATIO, OF(affinity_bits_floor),
 	  .meaning = "by chance" },
 	{ "affinity_bits_most", NULL, UNIT_RATIO, OF(affinity_bits_most),
-	  .meaning = "if it told all" },
+	  .meaning = "if it reported all" },
 	{ "hot_experts", NULL, UNIT_INT, OF(hot_h), .meaning = "size h of the hot set" },
 	{ "hot_persistence", NULL, UNIT_RATIO, OF(hot_persistence), .watched = true },
 	{ "unique_experts", NULL, UNIT_INT, OF(load.unique), .absent = no_load },

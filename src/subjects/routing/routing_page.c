@@ -221,7 +221,7 @@ static void told_bits(const struct routing_layer *layer, struct page *page)
 		snprintf(after, sizeof(after), "bits of %s; chance: %s",
 			 format_ratio(layer->affinity_bits_most.v).text,
 			 format_ratio(layer->affinity_bits_floor.v).text);
-	value_line("told of the next expert", layer->affinity_bits,
+	value_line("about the next expert", layer->affinity_bits,
 		   layer->affinity_bits.known ? after : "", page);
 }
 
