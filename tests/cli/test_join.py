@@ -205,7 +205,7 @@ def by_time_and_the_first_record():
     program = Program(KNOWN[0][0], "busy")
     r = moescope("attach", "--inside", program.pid, "-d", "1s", "-o", "a.mscope")
     equal(r.status, 0, r)
-    check("the program goes on; joining stopped its main thread for " in r.err, r.err)
+    check("the program continues; joining stopped its main thread for " in r.err, r.err)
     check(r.err.endswith("next: moescope report a.mscope\n"), r.err)
     program.end()
     check("joined: the program was already running" in moescope("report", "a.mscope").out)

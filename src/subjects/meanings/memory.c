@@ -27,7 +27,7 @@ static const struct metric memory[] = {
 	  "bytes of its event. before_at_peak_bytes is what of it was live at the peak, "
 	  "before_freed_bytes what was freed since.",
 	  "totals in PyTorch's traces (Total Allocated)",
-	  "In allocated_bytes and its peak; of no use and no site. n/a where the allocator tells no "
+	  "In allocated_bytes and its peak; without use and site. n/a where the allocator reports no "
 	  "totals, and for host memory, which PyTorch counts only while it profiles.",
 	  .keys = "before_at_peak_bytes before_freed_bytes" },
 	{ "device_used_bytes", "bytes",
@@ -38,7 +38,7 @@ static const struct metric memory[] = {
 	  "The largest of the peaks that the program's allocator has reported for its allocated bytes.",
 	  "the allocator's own account (moescope_device_sample; record_memory() for PyTorch)",
 	  "PyTorch rounds blocks up: it is PyTorch's max_memory_allocated. peak_allocated_bytes is "
-	  "replayed from what was asked for, which the account calls requested.",
+	  "replayed from the sizes asked for, which the account calls requested.",
 	  .keys = "account_allocated_bytes account_reserved_bytes "
 		  "account_peak_reserved_bytes account_peak_requested_bytes" },
 	{ "headroom_bytes", "bytes",
@@ -46,7 +46,7 @@ static const struct metric memory[] = {
 	  "How far the run was from running out. Peaks between two samples are missed.",
 	  .keys = "device_total_bytes peak_device_used_pct" },
 	{ "outside_allocator", "bytes",
-	  "in use on the device at its peak - what the driver had handed out to this process then.",
+	  "in use on the device at its peak - what the driver had allocated to this process then.",
 	  "NVML and the driver's allocations",
 	  "Contexts, libraries, other processes, the profiler, and what was allocated before "
 	  "recording began.",

@@ -13,7 +13,7 @@ static const struct metric steps[] = {
 	  .keys = "step_time_ns time_ns" },
 	{ "step_source", "word",
 	  "who marked the steps: the program; the name of a range (vLLM's execute_*, SGLang's "
-	  "step[...], ATOM's prefill[...] and decode[...]), which also tells stage, batch and "
+	  "step[...], ATOM's prefill[...] and decode[...]), which also gives stage, batch and "
 	  "tokens; or nobody, and they were found by repetition of a kernel (found_by).",
 	  "names of ranges; estimated where by repetition",
 	  "By repetition (est.): kernels that come once in each turn of the outermost loop of a "

@@ -418,8 +418,8 @@ const struct section section_routing = {
 		.description = "One row per MoE layer and phase: how evenly the experts are used, "
 			       "compared with chance alone, and how many are dead, starved or "
 			       "overloaded. --layer shows every expert of that layer, which "
-			       "experts tokens visit together and in sequence, and how much an "
-			       "expert tells of the one in the next layer.",
+			       "experts tokens visit together and in sequence, and how well an "
+			       "expert predicts the one in the next layer.",
 		.examples = EXAMPLES({ "moescope routing", "Every layer of the newest run here." },
 				     { "moescope routing a.mscope --layer 2",
 				       "Layer 2, expert by expert." },

@@ -46,8 +46,8 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 	if (!grid->n && scene->run->stack_sample.n) {
 		page_words(
 			page, 2, 4,
-			"no looks at threads in these steps or ranges: 'moescope steps' and 'moescope ops' "
-			"say which there are; short ones may have had none");
+			"no samples of threads in these steps or ranges: 'moescope steps' and 'moescope ops' "
+			"list them; short ones may have none");
 		return;
 	}
 	if (!grid->n) {
@@ -61,7 +61,7 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
 	page_words(
 		page, 2, 4,
-		"%s on a processor, %s waiting for one, %s for anything else; %s looks at %zu thread%s",
+		"%s on a processor, %s waiting for one, %s for anything else; %s samples of %zu thread%s",
 		format_ns((double)stacks->all.cpu_ns).text,
 		format_ns((double)stacks->all.ready_ns).text,
 		format_ns((double)stacks->all.wait_ns).text,
