@@ -67,7 +67,7 @@ static int ask(struct joining *joining, uint64_t steps, struct err *err)
 	int r;
 
 	if (!library || !script) {
-		r = err_set(err, -ENOENT, "%s is not installed beside this program",
+		r = err_set(err, -ENOENT, "%s is not installed next to this program",
 			    library ? "the Python package" : "libmoescope.so");
 	} else {
 		char *real = realpath(library, NULL);
