@@ -47,6 +47,8 @@ install() {
 	echo "Installing with apt: $*"
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+	# Build directories that were configured without these packages: Ninja configures them again.
+	touch "$(dirname "$0")/../meson.build"
 }
 
 # shellcheck disable=SC2046,SC2086 # lists of words

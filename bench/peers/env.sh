@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# env.sh: creates the Python environment for peers/requirements.txt if it does not exist, and prints its
-# interpreter. It is in the user's cache, named after the requirements.
+# env.sh [LIST]: creates the Python environment for peers/LIST.txt (requirements) if it does not exist, and
+# prints its interpreter. It is in the user's cache, named after the requirements.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+list=$here/${1:-requirements}.txt
 python=${PYTHON:-python3}
-key=$({ cat "$here/requirements.txt"; "$python" --version; } | sha256sum | cut -c 1-16)
+key=$({ cat "$list"; "$python" --version; } | sha256sum | cut -c 1-16)
 cache=${MOESCOPE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/moescope}
 folder=$cache/peers-$key
 if [ ! -e "$folder/complete" ]; then
@@ -15,7 +16,7 @@ if [ ! -e "$folder/complete" ]; then
 	mkdir -p "$cache"
 	"$python" -m venv "$folder" >&2
 	"$folder/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir \
-		-r "$here/requirements.txt" >&2
+		-r "$list" >&2
 	touch "$folder/complete"
 fi
 echo "$folder/bin/python"

@@ -181,6 +181,7 @@ static int train(struct invocation *inv, struct recording *recording, int64_t in
 	bool screen = terminal_look().cursor && !screen_unavailable();
 	int64_t usual_ns = screen ? SCREEN_NS : LINES_NS;
 	int log_fd = program_log_open(recording);
+	struct watch *machine;
 	int status;
 
 	if (log_fd < 0)
@@ -193,9 +194,11 @@ static int train(struct invocation *inv, struct recording *recording, int64_t in
 	}
 	status = recording_launch(recording, argv, log_fd);
 	if (status == EXIT_OK) {
+		machine = recording_watch_machine(recording);
 		watch_program(recording, screen ? WATCH_SCREEN : WATCH_LINES,
 			      interval_ns ? interval_ns : usual_ns,
 			      "Ctrl-C stops the training; the run is kept.");
+		recording_end_watch(machine);
 		status = finish_demo(inv, recording, log_fd);
 	}
 	close(log_fd);

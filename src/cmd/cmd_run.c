@@ -20,7 +20,6 @@
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
 #include "host/heap.h"
-#include "host/machine/watch.h"
 #include "host/stacks/sampler.h"
 #include "surfaces/http/http.h"
 #include "surfaces/top/screen.h"
@@ -439,19 +438,6 @@ static struct sampler *start_sampler(const struct recording *recording, unsigned
 	return sampler;
 }
 
-/* Likewise. */
-static struct watch *start_watch(const struct recording *recording)
-{
-	struct watch *watch = NULL;
-	struct err err = { "" };
-
-	if (!recording->path)
-		return NULL;
-	if (watch_start(&watch, recording->path, recording->launch.pid, &err) < 0)
-		say("the machine is left out: %s", err.message);
-	return watch;
-}
-
 /* Likewise. What is wrong is said before the program starts. */
 static void start_counters(const struct recording *recording, struct counters *counters,
 			   int64_t interval_ns, int64_t keep_ns)
@@ -662,14 +648,13 @@ static int run_run(struct invocation *inv)
 	}
 	sampler = values->stacks ? start_sampler(&recording, (unsigned int)values->stacks_rate)
 				 : NULL;
-	watch = values->no_host ? NULL : start_watch(&recording);
+	watch = values->no_host ? NULL : recording_watch_machine(&recording);
 	heap = plan.preload & PRELOAD_HEAP ? start_heap(&recording) : NULL;
 	wait_for_end(&recording, log_fd >= 0, interval_ns);
 	if (counters_stop(&counters, &err) < 0)
 		say("not all counters are recorded: %s", err.message);
 	end_heap(heap, inv->args[0]);
-	if (watch_stop(watch, &err) < 0)
-		say("not all of the machine is recorded: %s", err.message);
+	recording_end_watch(watch);
 	if (sampler_stop(sampler, &err) < 0)
 		say("not all stacks are recorded: %s", err.message);
 	if (log_fd >= 0)

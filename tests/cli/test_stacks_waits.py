@@ -165,6 +165,38 @@ def python_threads_wait_for_their_lock():
         check(any(0.75 * idle <= waited <= 1.1 * idle for waited, idle in tries), f"3.{minor}")
 
 
+BUSY = """import json, os, subprocess, sys, time
+
+def account():
+    own = open(f"/proc/self/task/{os.getpid()}/schedstat").read().split()
+    return time.monotonic(), int(own[0]) / 1e9, int(own[1]) / 1e9
+
+def compute():
+    while time.monotonic() < begin[0] + 2:
+        sum(range(1000))
+
+others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+begin = account()
+compute()
+end = account()
+for other in others:
+    other.kill()
+print(json.dumps([b - a for a, b in zip(begin, end)]))
+"""
+
+
+@test
+def being_kept_from_a_processor_is_no_waiting():
+    wall, run, ready = json.loads(record_stacks(any_python(), write("busy.py", BUSY)))
+    if ready < 0.3:
+        raise Skip(f"there are processors for everybody here: ready for {ready:.2f} s")
+    rows = [row for row in stacks_told("a.mscope")["rows"] if ";compute (busy.py" in row["name"]]
+    found = {key: sum(row[f"{key}_ns"] for row in rows) / 1e9 for key in ("cpu", "ready", "wait")}
+    # What the hypervisor took is in neither.
+    check(found["wait"] < wall - run - ready + 0.05 * wall, found, (wall, run, ready))
+    check(abs(found["ready"] - ready) < 0.1 * wall, found, (wall, run, ready))
+
+
 FILE = """import json, os, time
 
 def store():

@@ -308,6 +308,8 @@ static void test_patience(void **state)
 	g.cost = 0.007;
 	assert_int_equal(governor_patience_ns(&g), 200 * MS);
 	assert_true(governor_may_stay(&g));
+	g.gear = GEAR_WINDOWS; /* it cost too much; the program was idle in the last window */
+	assert_false(governor_may_stay(&g));
 	g.cost = 5;
 	assert_int_equal(governor_patience_ns(&g), 20 * MS);
 	g.limits.budget = 0;

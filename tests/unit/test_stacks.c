@@ -184,9 +184,9 @@ static void test_numbers_of_two_shards(void **state)
 
 	stacks = analyzed(run, STACKS_BY_THREAD);
 	assert_int_equal(stacks.n, 3);
-	times_are(&row(&stacks, "one, thread 7 of process 4242")->self, 1, 10, 0, 0);
-	times_are(&row(&stacks, "two, thread 7 of process 4243")->self, 1, 3, 0, 2);
-	times_are(&row(&stacks, "(no name), thread 8 of process 4243")->self, 1, 1, 0, 0);
+	times_are(&row(&stacks, "one, thread 7 of 4242")->self, 1, 10, 0, 0);
+	times_are(&row(&stacks, "two, thread 7 of 4243")->self, 1, 3, 0, 2);
+	times_are(&row(&stacks, "(no name), thread 8 of 4243")->self, 1, 1, 0, 0);
 	sampled_stacks_release(&stacks);
 
 	stacks = analyzed(run, STACKS_BY_STACK);

@@ -26,6 +26,7 @@
 #include "cmd/runs/run_notes.h"
 #include "cmd/runs/run_timeline.h"
 #include "cmd/terminal/output.h"
+#include "host/machine/watch.h"
 #include "trace/run_lock.h"
 #include "trace/rundir.h"
 
@@ -332,6 +333,25 @@ int recording_launch(struct recording *recording, char **argv, int output_fd)
 	if (!exec)
 		return EXIT_FAILED;
 	return r == -ENOENT ? 127 : 126;
+}
+
+struct watch *recording_watch_machine(const struct recording *recording)
+{
+	struct watch *watch = NULL;
+	struct err err = { "" };
+
+	if (recording->path &&
+	    watch_start(&watch, recording->path, recording->launch.pid, &err) < 0)
+		say("the machine is left out: %s", err.message);
+	return watch;
+}
+
+void recording_end_watch(struct watch *watch)
+{
+	struct err err = { "" };
+
+	if (watch_stop(watch, &err) < 0)
+		say("not all of the machine is recorded: %s", err.message);
 }
 
 bool recording_end(struct recording *recording, const char *program)

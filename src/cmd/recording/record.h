@@ -12,6 +12,8 @@
 #include "cmd/options/command.h"
 #include "cmd/recording/launch.h"
 
+struct watch;
+
 struct record_plan {
 	const char *output;	 /* run directory; NULL: a name made from the time */
 	bool force;		 /* a run that is there may be replaced */
@@ -57,6 +59,11 @@ int recording_begin(struct recording *recording, const struct record_plan *plan,
 
 /* Starts the program. EXIT_OK, or 126, 127 or EXIT_FAILED: the directory is gone again. */
 int recording_launch(struct recording *recording, char **argv, int output_fd);
+
+/* What the machine does while the program runs, from its start to its end. NULL if that cannot be had, which is said on
+ * stderr: the program comes first. */
+struct watch *recording_watch_machine(const struct recording *recording);
+void recording_end_watch(struct watch *watch);
 
 /* After the program's end: finishes run.json. True when something was recorded; says on stderr
  * what went wrong. */

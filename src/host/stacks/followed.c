@@ -20,7 +20,8 @@
 #define PROCESSES_MOST 256 /* at a time */
 #define SHARDS_MOST 1024   /* in all: a build starts thousands of short processes */
 #define SECOND INT64_C(1000000000)
-#define LOOK_AGAIN_NS (SECOND / 10)	/* for another program, and for Python in it */
+#define LOOK_AGAIN_NS (SECOND / 10) /* for another program, and for Python in it */
+#define NAMED_TIMES 2
 #define SEARCHES 8			/* after so much of a program's time again, */
 #define SEARCH_MOST_NS (5 * SECOND)	/* for Python: at least so often */
 #define SEARCH_THREAD_NS (SECOND / 100) /* for children of a thread: not more often, on average */
@@ -68,11 +69,30 @@ struct thread *followed_thread(struct process *p, pid_t id)
 
 /* ---- threads */
 
+static void name_thread(struct process *p, struct thread *t)
+{
+	struct row_thread row = { .thread = (uint32_t)t->id };
+	char name[FOLLOWED_NAME];
+
+	t->named++;
+	peer_thread_name(p->pid, t->id, name, sizeof(name));
+	if (!*name || strcmp(name, t->name) == 0)
+		return;
+	memcpy(t->name, name, sizeof(name));
+	row.name = stack_tree_name(&p->shard.tree, name);
+	stack_shard_append(&p->shard, RECORD_THREAD, &row);
+}
+
+void followed_name_threads(struct process *p, bool all)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (all || p->threads[i].named < NAMED_TIMES)
+			name_thread(p, &p->threads[i]);
+}
+
 static struct thread *add_thread(struct sampler *s, struct process *p, pid_t id)
 {
-	struct row_thread row = { .thread = (uint32_t)id };
 	struct thread *t;
-	char name[32];
 
 	if (array_grow(&p->threads, &p->capacity, p->n + 1, sizeof(*p->threads)) < 0)
 		return NULL;
@@ -87,9 +107,7 @@ static struct thread *add_thread(struct sampler *s, struct process *p, pid_t id)
 	if (t->times_fd >= 0)
 		peer_thread_times(t->times_fd, &t->times);
 	p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
-	peer_thread_name(p->pid, id, name, sizeof(name));
-	row.name = stack_tree_name(&p->shard.tree, name);
-	stack_shard_append(&p->shard, RECORD_THREAD, &row);
+	name_thread(p, t);
 	return t;
 }
 
@@ -321,6 +339,7 @@ static void find_program(struct sampler *s, struct process *p)
 	p->program_ns = s->now_ns;
 	p->python_sought_ns = 0;
 	forget_program(p);
+	followed_name_threads(p, true);
 }
 
 static struct process *find_process(struct sampler *s, pid_t pid)

@@ -25,6 +25,7 @@
 
 #define FOLLOWED_CHAIN_MOST 128 /* the kernel takes 127, unless it is told otherwise */
 #define FOLLOWED_PATH_MOST 256
+#define FOLLOWED_NAME 16    /* of a thread, as long as the kernel keeps it */
 #define FOLLOWED_LITTLE 100 /* one of so many parts: not worth telling apart */
 
 /* The last stack that the kernel took of a thread; its addresses are named when somebody asks. */
@@ -41,6 +42,8 @@ struct chain {
 /* A thread, and what it has done since the last row about it. */
 struct thread {
 	pid_t id;
+	char name[FOLLOWED_NAME];
+	unsigned int named;	       /* times that its name was asked for */
 	int times_fd, cpu_fd, call_fd; /* below 0: not to be had */
 	bool seen;
 	bool waits;	      /* it has not run since the row below began */
@@ -53,6 +56,7 @@ struct thread {
 	uint64_t waits_at;    /* the instruction, then */
 	struct peer_times times;
 	int64_t looked_ns;
+	int64_t open_ns; /* without a processor, neither waiting nor ready yet; below 0: too much was */
 	struct python_thread python;
 	struct chain *chain;	     /* NULL: none yet */
 	uint64_t left;		     /* times it has left a processor, of those that were seen */
@@ -108,6 +112,8 @@ void followed_search(struct sampler *s);
 /* Who of a process's threads runs Python, anew. */
 void followed_find_python_threads(struct process *p);
 struct thread *followed_thread(struct process *p, pid_t id);
+/* Writes down names that have changed. A thread is asked twice, as most name themselves soon after they began; all: again. */
+void followed_name_threads(struct process *p, bool all);
 /* What a thread did since its last row is written down. */
 void followed_end_row(struct process *p, struct thread *t);
 /* The process's shard is complete. */

@@ -24,6 +24,8 @@
 #define JOIN_NS SECOND /* samples of a thread that does not run become one, up to this */
 #define SKIPS_MOST 31  /* looks in a row at a thread that waits */
 #define WHY_LOOKS 10   /* for so many a cause is near enough */
+#define QUEUE_NS                                                                                   \
+	(20 * MS) /* a turn on a processor may be this far off before it counts as waiting */
 
 /* ---- a look */
 
@@ -80,9 +82,6 @@ static bool read_spell(struct sampler *s, struct thread *t, struct spell *ret)
 	/* The kernel's clock and ours are read one after the other. */
 	if (ret->run_ns > left_ns)
 		ret->run_ns = left_ns;
-	left_ns -= ret->run_ns;
-	if (ret->ready_ns > left_ns)
-		ret->ready_ns = left_ns;
 	t->times = now;
 	t->looked_ns = s->now_ns;
 	return true;
@@ -91,6 +90,26 @@ static bool read_spell(struct sampler *s, struct thread *t, struct spell *ret)
 static bool is_waiting(const struct thread *t)
 {
 	return t->why != WAIT_ENDED && t->why_age == 0;
+}
+
+/* Splits the time without a processor into waiting and being ready. The kernel adds time in its queue only when the thread
+ * gets a processor, so a thread that is ready at a look seems to have waited, and at the next look to have been ready for
+ * too long. Where nobody has seen it wait, such time stays open until it is more than a turn may take. */
+static void settle(struct thread *t, struct spell *spell, bool waited, bool ran)
+{
+	int64_t idle_ns = spell->passed_ns - spell->run_ns, wait_ns = 0;
+
+	t->open_ns += idle_ns - spell->ready_ns;
+	if (waited || is_waiting(t))
+		wait_ns = t->open_ns;
+	else if (ran)
+		wait_ns = t->open_ns - QUEUE_NS;
+	if (wait_ns < 0)
+		wait_ns = 0;
+	if (wait_ns > idle_ns)
+		wait_ns = idle_ns;
+	t->open_ns -= wait_ns;
+	spell->ready_ns = idle_ns - wait_ns;
 }
 
 /* One that waits is looked at more and more rarely: the kernel tells when it has left a processor again, or has
@@ -169,6 +188,7 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 		stack = place_stack(p, t);
 	if (!stack)
 		return;
+	settle(t, &spell, waited, ran);
 	give_back(t, &spell, waited);
 	if (ran || !t->waits || stack != t->row.stack || why != t->row.wait ||
 	    t->row.duration_ns + spell.passed_ns > JOIN_NS) {
@@ -204,8 +224,10 @@ static void look(struct sampler *s)
 	}
 	if (s->now_ns - s->written_ns >= WRITE_NS) {
 		s->written_ns = s->now_ns;
-		for (size_t i = 0; i < s->n; i++)
+		for (size_t i = 0; i < s->n; i++) {
+			followed_name_threads(s->processes[i], false);
 			stack_shard_write(&s->processes[i]->shard);
+		}
 	}
 }
 
