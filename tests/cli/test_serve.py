@@ -107,7 +107,7 @@ def addresses_that_lead_out_or_nowhere_are_refused():
         server.refused("/api/runs/a/steps?" + "x" * 9000, 400, "8192")
         server.refused("/api/runs/a/steps?" + "&".join(f"a{i}=1" for i in range(40)), 400)
         server.refused("/api/runs/a/nothing", 404, "no such view")
-        server.refused("/api/runs/a/steps?limit=-1", 400, "'limit' wants")
+        server.refused("/api/runs/a/steps?limit=-1", 400, "'limit' needs")
         server.refused("/api/runs/a/kernels?classes=/etc/passwd", 400, "classes")
         server.refused("/api/runs/a/kernels?by=colour", 400, "by")
         server.refused("/api/runs/a/ops?steps=x", 400, "steps", "x")
