@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "cmd/options/listening.h"
 #include "cmd/options/run_options.h"
 #include "cmd/recording/counters.h"
+#include "cmd/recording/counting.h"
 #include "cmd/recording/preload.h"
 #include "cmd/recording/watched.h"
 #include "cmd/runs/run_files.h"
@@ -33,11 +35,14 @@ struct values {
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb, stacks_rate, heap_kb, launch_skip, launch_count;
 	int64_t layer, expert;
+	int replay; /* index into replay_choices */
 	bool stays, no_host, heap;
 };
 
 static const char *const level_choices[] = { "counts", "steps", "trace", "full", NULL };
 enum { LEVEL_TRACE = 2 };
+static const char *const replay_choices[] = { "none", "kernel", NULL };
+enum { REPLAY_KERNEL = 1 };
 #define SCREEN_NS INT64_C(500000000)
 
 static const struct option_desc own[] = {
@@ -203,6 +208,16 @@ static const struct option_desc own[] = {
 	  .help = "with --counters of kernels: count this many launches; they run one at a time",
 	  .default_text = "1000",
 	  .offset = offsetof(struct values, launch_count) },
+	{ .name = "replay",
+	  .kind = OPTION_CHOICE,
+	  .metavar = "HOW",
+	  .choices = replay_choices,
+	  .help = "with --counters of kernels: how to handle metrics that need several passes. none: leave them "
+		  "out. kernel: CUPTI runs a kernel once per pass and restores the GPU's memory in between; if "
+		  "that fails, the program's data may be wrong. Kernels that may communicate with the host, "
+		  "another GPU or another rank are not replayed",
+	  .default_text = "none",
+	  .offset = offsetof(struct values, replay) },
 	{ .name = "range",
 	  .kind = OPTION_STRING,
 	  .metavar = "REGEX",
@@ -398,18 +413,23 @@ static void open_metrics(struct metrics *metrics, const struct recording *record
 	    token ? "'" : "");
 }
 
-/* Until the program's end, with a view or without. */
-static void wait_for_end(struct recording *recording, bool view, int64_t interval_ns)
+/* Until the program's end, with a view or without. told: how far counting is goes to the terminal meanwhile. */
+static void wait_for_end(struct recording *recording, bool view, int64_t interval_ns, bool told)
 {
+	struct counting_told counting = { 0 };
 	enum launch_event event;
 
 	if (view) {
 		watch_program(recording, WATCH_SCREEN, interval_ns, "Ctrl-C is for the program.");
 		return;
 	}
-	while ((event = launch_wait(&recording->launch, -1)) != LAUNCH_ENDED)
+	while ((event = launch_wait(&recording->launch, told ? COUNTING_LOOK_MS : -1)) !=
+	       LAUNCH_ENDED) {
 		if (event == LAUNCH_STOPPED)
 			launch_suspend(&recording->launch);
+		if (event == LAUNCH_TIMEOUT)
+			told = counting_tell(&counting, recording->path);
+	}
 }
 
 /* Where the program's output is, and its end if the program has failed. */
@@ -484,15 +504,59 @@ static uint64_t launches_counted(const struct values *values)
 	return values->launch_count ? values->launch_count : LAUNCHES;
 }
 
+/* Groups of "A,B;19 C,D", those of them in which kernels run several times, and how often all of these. */
+struct plan_size {
+	uint64_t groups, replayed, passes;
+};
+
+static struct plan_size plan_size(const char *planned)
+{
+	struct plan_size size = { 0 };
+
+	for (const char *group = planned; group; group = strchr(group, ';')) {
+		uint64_t passes;
+
+		group += *group == ';';
+		passes = *group >= '0' && *group <= '9' ? strtoull(group, NULL, 10) : 1;
+		size.groups++;
+		size.replayed += passes > 1;
+		size.passes += passes > 1 ? passes : 0;
+	}
+	return size;
+}
+
+/* Nobody has measured a replay: each pass is taken for a launch that is counted alone. */
+static void tell_replay_cost(uint64_t launches, const struct plan_size *size)
+{
+	double others = (double)(size->groups - size->replayed);
+	double each_ms = ALONE_MS * (others + (double)size->passes) / (double)size->groups +
+			 IN_TURNS_MS;
+
+	say("counting %llu launches, one at a time, in %llu groups of metrics: %llu of one pass, and %llu for which a kernel "
+	    "runs %llu times%s. That will take est. %s: %g ms a pass, which a launch that is counted alone took on an "
+	    "H200; saving and restoring memory has not been measured. --launch-count changes that.",
+	    (unsigned long long)launches, (unsigned long long)size->groups,
+	    (unsigned long long)(size->groups - size->replayed), (unsigned long long)size->replayed,
+	    (unsigned long long)size->passes, size->replayed > 1 ? " in all" : "",
+	    format_ns((double)launches * each_ms * 1e6).text, ALONE_MS);
+}
+
 static void tell_cost(const struct values *values, const char *planned)
 {
+	struct plan_size size = plan_size(planned);
 	uint64_t launches = launches_counted(values);
 	bool alone = values->kernel; /* others between end a row */
-	bool turns = strchr(planned, ';');
+	bool turns = size.groups > 1;
 	double each_ms = (alone ? ALONE_MS : IN_A_ROW_MS) + (turns ? IN_TURNS_MS : 0);
 
-	say("counting %llu launches, one at a time, will take %s %s, at %s %g ms each%s; --launch-count changes that.",
-	    (unsigned long long)launches, alone ? "about" : "at least",
+	if (size.replayed) {
+		tell_replay_cost(launches, &size);
+		return;
+	}
+	say("counting %llu launches, one at a time, in %llu group%s of metrics of one pass%s, will take %s %s, at %s %g ms "
+	    "each%s; --launch-count changes that.",
+	    (unsigned long long)launches, (unsigned long long)size.groups, turns ? "s" : "",
+	    turns ? " each" : "", alone ? "about" : "at least",
 	    format_ns((double)launches * each_ms * 1e6).text,
 	    alone && turns ? "an estimated" : "the", each_ms,
 	    alone && turns ? "" : " that an H200 took");
@@ -507,7 +571,8 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 
 	if (!values->counters || counters_over_time(values->counters))
 		return NULL;
-	if (counters_plan(values->counters, &planned, say_left_out, NULL, &err) < 0)
+	if (counters_plan(values->counters, values->replay == REPLAY_KERNEL, &planned, say_left_out,
+			  NULL, &err) < 0)
 		say("'--counters' is left out: %s.", err.message);
 	if (planned && (!trust || !*trust)) {
 		say("'--counters %s' is left out: %s; MOESCOPE_TRUST=1 enables it anyway.",
@@ -574,6 +639,7 @@ static int take_counters(const struct values *values, int64_t *ret_interval_ns,
 {
 	const char *only = values->launch_skip	  ? "launch-skip"
 			   : values->launch_count ? "launch-count"
+			   : values->replay	  ? "replay"
 			   : values->range	  ? "range"
 			   : values->layer >= 0	  ? "layer"
 			   : values->expert >= 0  ? "expert"
@@ -613,6 +679,7 @@ static int run_run(struct invocation *inv)
 	struct heap *heap;
 	bool over_time = values->counters && counters_over_time(values->counters);
 	char schedule[160], *exact;
+	bool counts_launches;
 	int status, log_fd = -1;
 
 	if (schedule_canonical(values->schedule, values->sample, schedule, sizeof(schedule), &err) <
@@ -631,6 +698,7 @@ static int run_run(struct invocation *inv)
 	exact = choose_counters(values, &plan);
 	choose_libraries(values, inv->args[0], &plan);
 	status = recording_begin(&recording, &plan, inv->args);
+	counts_launches = exact && !counters_of_instructions(exact);
 	free(exact);
 	if (status == EXIT_OK)
 		open_metrics(&metrics, &recording);
@@ -650,7 +718,8 @@ static int run_run(struct invocation *inv)
 				 : NULL;
 	watch = values->no_host ? NULL : recording_watch_machine(&recording);
 	heap = plan.preload & PRELOAD_HEAP ? start_heap(&recording) : NULL;
-	wait_for_end(&recording, log_fd >= 0, interval_ns);
+	wait_for_end(&recording, log_fd >= 0, interval_ns,
+		     counts_launches && !values->quiet && recording.path && isatty(STDERR_FILENO));
 	if (counters_stop(&counters, &err) < 0)
 		say("not all counters are recorded: %s", err.message);
 	end_heap(heap, inv->args[0]);

@@ -25,7 +25,9 @@ static const struct dynlib_symbol host_symbols[] = {
 static const struct dynlib_symbol device_symbols[] = { COUNTER_DEVICE_FUNCTIONS(FUNCTION) };
 static const struct dynlib_symbol exact_symbols[] = { COUNTER_EXACT_FUNCTIONS(FUNCTION) };
 static const struct dynlib_symbol pc_symbols[] = { COUNTER_PC_FUNCTIONS(FUNCTION) };
-static const struct dynlib_symbol driver_symbols[] = { COUNTER_DRIVER_FUNCTIONS(FUNCTION)
+static const struct dynlib_symbol driver_symbols[] = { COUNTER_DRIVER_FUNCTIONS(FUNCTION) };
+static const struct dynlib_symbol inside_symbols[] = { COUNTER_INSIDE_FUNCTIONS(FUNCTION) };
+static const struct dynlib_symbol parameter_symbols[] = { COUNTER_PARAMETER_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
 
@@ -128,6 +130,20 @@ int counter_api_open_exact(struct err *err)
 		       dynlib_symbols(cupti, pc_symbols, COUNT(pc_symbols))))
 		r = too_old(err);
 	return r;
+}
+
+int counter_api_open_inside(bool replay, struct err *err)
+{
+	static const char *const names[] = { "libcuda.so.1", NULL };
+	void *cuda = dynlib_open(names, "MOESCOPE_CUDA");
+
+	if (!cuda || dynlib_symbols(cuda, inside_symbols, COUNT(inside_symbols)))
+		return err_set(err, -ENODEV, "counters need an NVIDIA GPU and its driver");
+	if (replay && dynlib_symbols(cuda, parameter_symbols, COUNT(parameter_symbols)))
+		return err_set(err, -ENOSYS,
+			       "this driver is too old for --replay: it needs that of CUDA 12.4 or "
+			       "later; leave --replay out");
+	return 0;
 }
 
 int counter_api_begin_exact(struct err *err)

@@ -13,6 +13,7 @@
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
+#include <stdbool.h>
 
 #include "base/err.h"
 
@@ -48,6 +49,7 @@
 #define COUNTER_EXACT_FUNCTIONS(FUNCTION)                                                          \
 	FUNCTION(cuptiSubscribe)                                                                   \
 	FUNCTION(cuptiEnableCallback)                                                              \
+	FUNCTION(cuptiEnableDomain)                                                                \
 	FUNCTION(cuptiGetDeviceId)                                                                 \
 	FUNCTION(cuptiRangeProfilerEnable)                                                         \
 	FUNCTION(cuptiRangeProfilerDisable)                                                        \
@@ -79,6 +81,18 @@
 	FUNCTION(cuDeviceGetName)                                                                  \
 	FUNCTION(cuDeviceGetUuid_v2)
 
+/* Of the driver that the program itself uses. */
+#define COUNTER_INSIDE_FUNCTIONS(FUNCTION)                                                         \
+	FUNCTION(cuStreamQuery)                                                                    \
+	FUNCTION(cuDeviceGetAttribute)                                                             \
+	FUNCTION(cuPointerGetAttribute)                                                            \
+	FUNCTION(cuMemGetInfo_v2)
+
+/* Of CUDA 12.4 and later, for kernels that run several times. */
+#define COUNTER_PARAMETER_FUNCTIONS(FUNCTION)                                                      \
+	FUNCTION(cuFuncGetParamInfo)                                                               \
+	FUNCTION(cuKernelGetParamInfo)
+
 struct counter_api {
 #define FUNCTION(name) __typeof__(name) *name;
 	COUNTER_HOST_FUNCTIONS(FUNCTION)
@@ -86,6 +100,8 @@ struct counter_api {
 	COUNTER_EXACT_FUNCTIONS(FUNCTION)
 	COUNTER_PC_FUNCTIONS(FUNCTION)
 	COUNTER_DRIVER_FUNCTIONS(FUNCTION)
+	COUNTER_INSIDE_FUNCTIONS(FUNCTION)
+	COUNTER_PARAMETER_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
 extern struct counter_api counter_api;
@@ -98,6 +114,8 @@ int counter_api_open_devices(struct err *err);
 /* Of the first, and what counts single kernels and samples where they wait. Nothing is called yet: a library that the
  * driver loads is inside of cuInit. */
 int counter_api_open_exact(struct err *err);
+/* The driver that the program has loaded. replay: also what kernels that run several times need. */
+int counter_api_open_inside(bool replay, struct err *err);
 /* In the first callback of a launch. */
 int counter_api_begin_exact(struct err *err);
 

@@ -5,7 +5,6 @@
 #include "counters/exact_plan.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +86,13 @@ static int read_words(const struct chip *chip, char *words, struct wanted *wante
 	return r < 0 || wanted->n ? r : err_set(err, -EINVAL, "no metrics are named");
 }
 
+static void print_metrics(const char **metrics, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		printf("%s%s", i ? "," : "", metrics[i]);
+	printf("\n");
+}
+
 /* Each launch has its time, if there is room: rates are of both. */
 static void print_group(const struct chip *chip, const char **metrics, size_t n, bool timed)
 {
@@ -95,18 +101,22 @@ static void print_group(const struct chip *chip, const char **metrics, size_t n,
 		n += counters_fit(chip, metrics, n + 1);
 	}
 	printf("group ");
-	for (size_t i = 0; i < n; i++)
-		printf("%s%s", i ? "," : "", metrics[i]);
-	printf("\n");
+	print_metrics(metrics, n);
+}
+
+static bool is_timed(const struct wanted *wanted)
+{
+	for (size_t i = 0; i < wanted->n; i++)
+		if (!strcmp(wanted->metrics[i], EXACT_TIME))
+			return true;
+	return false;
 }
 
 static void print_groups(const struct chip *chip, const struct wanted *wanted, const int *group,
 			 int groups)
 {
-	bool timed = false;
+	bool timed = is_timed(wanted);
 
-	for (size_t i = 0; i < wanted->n; i++)
-		timed = timed || !strcmp(wanted->metrics[i], EXACT_TIME);
 	for (int g = 0; g < groups; g++) {
 		const char *metrics[EXACT_METRICS_MOST];
 		size_t n = 0;
@@ -116,14 +126,72 @@ static void print_groups(const struct chip *chip, const struct wanted *wanted, c
 				metrics[n++] = wanted->metrics[i];
 		print_group(chip, metrics, n, timed);
 	}
-	/* A set has what other chips have, too. */
-	for (size_t i = 0; i < wanted->n; i++)
-		if (group[i] == EXACT_NO_GROUP && chip_has(chip, wanted->metrics[i]))
-			printf("left out %s: it needs several passes, and kernels are not run again\n",
-			       wanted->metrics[i]);
 }
 
-int exact_plan_print(const char *name, const char *words, struct err *err)
+/* A set has what other chips have, too. */
+static bool needs_passes(const struct chip *chip, const struct wanted *wanted, const int *group,
+			 size_t i)
+{
+	return group[i] == EXACT_NO_GROUP && chip_has(chip, wanted->metrics[i]);
+}
+
+/* Time and clock of a replayed launch cost no pass more, and say whether it ran as it does by itself. */
+static size_t add_witnesses(const struct chip *chip, const char **metrics, size_t n, size_t *passes)
+{
+	static const char *const witnesses[] = { EXACT_TIME, EXACT_CLOCK };
+
+	for (size_t w = 0; w < sizeof(witnesses) / sizeof(witnesses[0]); w++) {
+		size_t more;
+
+		if (n == EXACT_METRICS_MOST || !chip_has(chip, witnesses[w]))
+			continue;
+		metrics[n] = witnesses[w];
+		more = counters_passes(chip, metrics, n + 1);
+		n += more && more <= *passes;
+	}
+	return n;
+}
+
+/* One group of them all: passes are shared, and a launch has all of its metrics. Some cannot be counted together. */
+static void print_replayed(const struct chip *chip, const struct wanted *wanted, int *group)
+{
+	for (;;) {
+		const char *metrics[EXACT_METRICS_MOST];
+		size_t n = 0, passes = 0;
+
+		for (size_t i = 0; i < wanted->n; i++) {
+			size_t more;
+
+			if (!needs_passes(chip, wanted, group, i))
+				continue;
+			metrics[n] = wanted->metrics[i];
+			more = counters_passes(chip, metrics, n + 1);
+			if (!more || more > EXACT_PASSES_MOST)
+				continue;
+			passes = more;
+			group[i] = EXACT_REPLAY_GROUP;
+			n++;
+		}
+		if (!n)
+			return;
+		n = add_witnesses(chip, metrics, n, &passes);
+		printf("group %zu ", passes);
+		print_metrics(metrics, n);
+	}
+}
+
+static void print_left_out(const struct chip *chip, const struct wanted *wanted, const int *group,
+			   bool replay)
+{
+	for (size_t i = 0; i < wanted->n; i++)
+		if (needs_passes(chip, wanted, group, i))
+			printf("left out %s: it needs %s\n", wanted->metrics[i],
+			       replay ? "more passes than a kernel is run again for"
+				      : "several passes, and kernels are not run again without "
+					"--replay kernel");
+}
+
+int exact_plan_print(const char *name, const char *words, bool replay, struct err *err)
 {
 	char *copy = strdup(words);
 	struct wanted wanted = { .n = 0 };
@@ -132,16 +200,28 @@ int exact_plan_print(const char *name, const char *words, struct err *err)
 	int r = copy ? chip_open(&chip, name, CHIP_EXACT, NULL, err)
 		     : err_sys(err, -ENOMEM, "counters");
 
+	/* A kernel is not replayed before it has been timed; then the two are compared. */
+	if (r == 0 && replay && chip_has(chip, EXACT_TIME))
+		r = want(&wanted, EXACT_TIME, err);
+	if (r == 0 && replay && chip_has(chip, EXACT_CLOCK))
+		r = want(&wanted, EXACT_CLOCK, err);
 	if (r == 0)
 		r = read_words(chip, copy, &wanted, err);
 	if (r == 0)
 		r = groups = exact_groups(chip, wanted.metrics, wanted.n, group, err);
-	if (r > 0)
+	if (r > 0) {
 		print_groups(chip, &wanted, group, groups);
+		if (replay)
+			print_replayed(chip, &wanted, group);
+		print_left_out(chip, &wanted, group, replay);
+	}
 	if (r == 0)
 		r = err_set(
 			err, -EINVAL,
-			"these metrics need several passes each, and kernels are not run again");
+			replay ? "this chip counts no kernel's time, without which none is run "
+				 "again"
+			       : "these metrics need several passes each, and kernels are not run "
+				 "again without --replay kernel");
 	chip_close(chip);
 	free(copy);
 	return r < 0 ? r : 0;

@@ -7,6 +7,7 @@
  *   chip NAME                 what a chip can count over time, and how many passes each exact set takes
  *   devices                   the same for the GPUs of this machine
  *   plan WORDS [NAME]         what is counted of each kernel (exact_plan.h) on the first GPU, or on that chip
+ *   replay WORDS [NAME]       the same, if kernels may run several times
  *   sample RUN NS KEEP_NS     samples of all GPUs every NS nanoseconds into a shard of RUN, until the standard input
  *                             ends; with KEEP_NS only those of that last time, at each line that comes in, each mark
  *                             that is set in RUN and each slow step
@@ -88,7 +89,7 @@ static int print_devices(struct err *err)
 	return r;
 }
 
-static int plan(const char *words, const char *chip_name, struct err *err)
+static int plan(const char *words, const char *chip_name, bool replay, struct err *err)
 {
 	CUpti_Device_GetChipName_Params params = CUPTI_PARAMS(Device_GetChipName, .deviceIndex = 0);
 	int r = exact_plan_check(words, err);
@@ -106,7 +107,7 @@ static int plan(const char *words, const char *chip_name, struct err *err)
 			printf("group %s\n", EXACT_PC);
 		return r;
 	}
-	return r < 0 ? r : exact_plan_print(chip_name, words, err);
+	return r < 0 ? r : exact_plan_print(chip_name, words, replay, err);
 }
 
 /* The devices that are sampled. */
@@ -291,13 +292,14 @@ int main(int argc, char **argv)
 		r = r < 0 ? r : print_sets(argv[2], &err);
 	} else if (argc == 2 && !strcmp(argv[1], "devices")) {
 		r = print_devices(&err);
-	} else if ((argc == 3 || argc == 4) && !strcmp(argv[1], "plan")) {
-		r = plan(argv[2], argv[3], &err);
+	} else if ((argc == 3 || argc == 4) &&
+		   (!strcmp(argv[1], "plan") || !strcmp(argv[1], "replay"))) {
+		r = plan(argv[2], argv[3], !strcmp(argv[1], "replay"), &err);
 	} else if (argc == 5 && !strcmp(argv[1], "sample")) {
 		r = sample(argv[2], strtoll(argv[3], NULL, 10), strtoll(argv[4], NULL, 10), &err);
 	} else {
 		fprintf(stderr,
-			"usage: moescope-counters chip NAME | devices | plan WORDS [NAME] | sample RUN NS KEEP_NS\n");
+			"usage: moescope-counters chip NAME | devices | plan|replay WORDS [NAME] | sample RUN NS KEEP_NS\n");
 		return 2;
 	}
 	if (r < 0)

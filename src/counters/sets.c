@@ -49,16 +49,21 @@ static const struct timed_counter timed[] = {
 	{ "gpu_active_pct", "FE_B.TriageCompute.gr__cycles_active" OF_PEAK },
 };
 
-bool counters_fit(const struct chip *chip, const char **metrics, size_t n)
+size_t counters_passes(const struct chip *chip, const char **metrics, size_t n)
 {
 	struct chip_plan plan;
-	bool one;
+	size_t passes;
 
 	if (chip_plan_make(chip, metrics, n, &plan, NULL) < 0)
-		return false;
-	one = plan.passes == 1;
+		return 0;
+	passes = plan.passes;
 	chip_plan_release(&plan);
-	return one;
+	return passes;
+}
+
+bool counters_fit(const struct chip *chip, const char **metrics, size_t n)
+{
+	return counters_passes(chip, metrics, n) == 1;
 }
 
 int timed_counters_choose(const struct chip *chip, struct timed_counter *counters, size_t *ret_n,
@@ -121,7 +126,7 @@ int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, 
 	return groups;
 }
 
-#define TIME EXACT_TIME, "gpc__cycles_elapsed.avg.per_second"
+#define TIME EXACT_TIME, EXACT_CLOCK
 #define DRAM                                                                                       \
 	"dram__bytes_read.sum", "dram__bytes_write.sum",                                           \
 		"dram__throughput.avg.pct_of_peak_sustained_elapsed"

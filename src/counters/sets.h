@@ -25,9 +25,14 @@ int timed_counters_choose(const struct chip *chip, struct timed_counter *counter
 
 /* Whether they can be counted in one pass. */
 bool counters_fit(const struct chip *chip, const char **metrics, size_t n);
+/* In how many; 0: not together. */
+size_t counters_passes(const struct chip *chip, const char **metrics, size_t n);
 
 /* In every set: how long a kernel took. */
 #define EXACT_TIME "gpu__time_duration.sum"
+#define EXACT_CLOCK "gpc__cycles_elapsed.avg.per_second"
+/* The section of metrics that were counted in several passes (%zu), each of which was a run of the kernel. */
+#define EXACT_REPLAYED "replayed in %zu passes"
 /* In place of sets and metrics: PC sampling. */
 #define EXACT_PC "pc"
 
@@ -35,6 +40,8 @@ bool counters_fit(const struct chip *chip, const char **metrics, size_t n);
  * several passes alone, so that kernels would have to run again, or the chip lacks it. The number of groups, or
  * -errno with a sentence. */
 #define EXACT_NO_GROUP (-1)
+#define EXACT_REPLAY_GROUP (-2) /* it has one of those in which kernels run again */
+#define EXACT_PASSES_MOST 64	/* for which they do */
 #define EXACT_METRICS_MOST 128
 int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, int *group,
 		 struct err *err);

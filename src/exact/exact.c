@@ -7,10 +7,11 @@
  * Threads: the program's, in CUPTI's callbacks around its launches. A launch that is counted holds the lock from its
  * begin to its end. Who waits longer than PATIENCE_MS for it goes on, and counting ends for good: a kernel may be waiting
  * for what that thread is about to launch. Before a window begins no such kernel runs, and whoever went on would launch
- * beside CUPTI's change of counters: there they wait longer.
+ * beside CUPTI's change of counters: there they wait longer. Likewise while a kernel is replayed, which has ended alone
+ * before. What the program does in a handler of a signal inside one of these calls is left alone: the lock may be its own.
  *
- * Not counted: kernels that talk to other GPUs or ranks (they would wait for those that are not running), graphs, and
- * whatever is launched while a stream is captured.
+ * Not counted: kernels that talk to other GPUs or ranks (they would wait for those that are not running), any beside
+ * them, graphs, and whatever is launched while a stream is captured. Not replayed: see replay.h.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,14 +22,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "counters/api.h"
 #include "counters/sets.h"
 #include "device/sheets/kernel_class.h"
+#include "exact/patience.h"
 #include "exact/pc_samples.h"
 #include "exact/ranges.h"
+#include "exact/replay.h"
+#include "exact/streams.h"
 #include "moescope.h"
 #include "probe/core/name_filter.h"
 #include "probe/core/open_ranges.h"
@@ -40,8 +43,28 @@
 #define CHANGE_PATIENCES 10
 #define KERNELS_MOST 4096
 #define RANGES_DEEP 64 /* that are looked at around a launch */
+#define REPLAY_TURN 8  /* launches that are replayed before another group has its turn */
+#define REPLAY_NS 2e9  /* for all passes of a kernel; less than others wait for a change */
 
-enum call_use { LAUNCH, LAUNCH_WITH_CONFIG, GRAPH, CAPTURE_BEGINS, CAPTURE_ENDS };
+enum call_use {
+	LAUNCH,
+	LAUNCH_OF_THREAD, /* its stream 0 is the thread's */
+	LAUNCH_COOPERATIVE,
+	LAUNCH_COOPERATIVE_OF_THREAD,
+	LAUNCH_WITH_CONFIG,
+	LAUNCH_WITH_CONFIG_OF_THREAD,
+	LAUNCHES = LAUNCH_WITH_CONFIG_OF_THREAD,
+	GRAPH,
+	GRAPH_OF_THREAD,
+	COOPERATIVE_GPUS,
+	CAPTURE_BEGINS,
+	CAPTURE_ENDS,
+	STREAM_BEGINS,
+	STREAM_BEGINS_WITH_PRIORITY,
+	STREAM_ENDS,
+	STREAM_ENDS_OLD,
+	SHARES_MEMORY, /* with another process or GPU */
+};
 static const struct {
 	CUpti_CallbackId id;
 	enum call_use use;
@@ -51,14 +74,14 @@ static const struct {
 		CUPTI_DRIVER_TRACE_CBID_##name, use                                                \
 	}
 	CALL(cuLaunchKernel, LAUNCH),
-	CALL(cuLaunchKernel_ptsz, LAUNCH),
-	CALL(cuLaunchCooperativeKernel, LAUNCH),
-	CALL(cuLaunchCooperativeKernel_ptsz, LAUNCH),
+	CALL(cuLaunchKernel_ptsz, LAUNCH_OF_THREAD),
+	CALL(cuLaunchCooperativeKernel, LAUNCH_COOPERATIVE),
+	CALL(cuLaunchCooperativeKernel_ptsz, LAUNCH_COOPERATIVE_OF_THREAD),
 	CALL(cuLaunchKernelEx, LAUNCH_WITH_CONFIG),
-	CALL(cuLaunchKernelEx_ptsz, LAUNCH_WITH_CONFIG),
-	CALL(cuLaunchCooperativeKernelMultiDevice, GRAPH),
+	CALL(cuLaunchKernelEx_ptsz, LAUNCH_WITH_CONFIG_OF_THREAD),
+	CALL(cuLaunchCooperativeKernelMultiDevice, COOPERATIVE_GPUS),
 	CALL(cuGraphLaunch, GRAPH),
-	CALL(cuGraphLaunch_ptsz, GRAPH),
+	CALL(cuGraphLaunch_ptsz, GRAPH_OF_THREAD),
 	CALL(cuStreamBeginCapture, CAPTURE_BEGINS),
 	CALL(cuStreamBeginCapture_ptsz, CAPTURE_BEGINS),
 	CALL(cuStreamBeginCapture_v2, CAPTURE_BEGINS),
@@ -67,17 +90,32 @@ static const struct {
 	CALL(cuStreamBeginCaptureToGraph_ptsz, CAPTURE_BEGINS),
 	CALL(cuStreamEndCapture, CAPTURE_ENDS),
 	CALL(cuStreamEndCapture_ptsz, CAPTURE_ENDS),
+	CALL(cuStreamCreate, STREAM_BEGINS),
+	CALL(cuStreamCreateWithPriority, STREAM_BEGINS_WITH_PRIORITY),
+	CALL(cuStreamDestroy, STREAM_ENDS_OLD),
+	CALL(cuStreamDestroy_v2, STREAM_ENDS),
+	CALL(cuCtxEnablePeerAccess, SHARES_MEMORY),
+	CALL(cuIpcGetMemHandle, SHARES_MEMORY),
+	CALL(cuIpcOpenMemHandle, SHARES_MEMORY),
+	CALL(cuIpcOpenMemHandle_v2, SHARES_MEMORY),
+	CALL(cuMemExportToShareableHandle, SHARES_MEMORY),
+	CALL(cuMemImportFromShareableHandle, SHARES_MEMORY),
+	CALL(cuMemPoolExportPointer, SHARES_MEMORY),
+	CALL(cuMemPoolImportPointer, SHARES_MEMORY),
+	CALL(cuMulticastCreate, SHARES_MEMORY),
 #undef CALL
 };
 
 /* A kernel by its name: whether it is counted, and what is to be counted next of it. */
 struct kernel {
 	moescope_name name;
-	bool wanted, talks;
+	bool wanted, talks, unknown;
 	uint8_t next_group; /* after the last it was counted with */
+	double alone_ns;    /* the longest of those that ended in a single pass; 0: none has */
 };
 
 struct launched {
+	struct kernel *kernel;
 	struct row_launch launch;
 	uint32_t context, number;
 };
@@ -87,15 +125,23 @@ static pid_t process;
 static _Atomic bool ended; /* nothing is counted any more */
 static _Atomic bool gave_up;
 static _Atomic bool changing; /* the lock is held to begin a window */
-static _Atomic uint64_t to_skip, capturing;
-static _Atomic uint64_t graphs, talking, in_captures, elsewhere, nameless;
-static __thread bool holds __attribute__((tls_model("initial-exec")));
+static _Atomic uint64_t capturing;
+static _Atomic uint64_t graphs;
+static bool replays; /* some group; set at the begin */
+#define OF_THREAD static __thread __attribute__((tls_model("initial-exec")))
+OF_THREAD bool holds;	       /* the lock, for a launch */
+OF_THREAD unsigned int nested; /* launches inside of that */
+OF_THREAD bool inside;	       /* of a callback */
 
 /* With the lock. */
 static struct kernel kernels[KERNELS_MOST];
 static size_t n_kernels;
 static struct kernel_classes *classes;
-static uint64_t left_to_count, counted, unmatched, valueless;
+static uint64_t to_skip, left_to_count, to_count, counted, unmatched, valueless, partial;
+static uint64_t talking, in_captures, elsewhere, nameless, beside;
+static uint64_t not_replayed[REPLAY_ANSWERS];
+static uint32_t groups_seen; /* a bit for each that a launch was counted with */
+static CUcontext first_context;
 static uint32_t numbered; /* launches that were to be counted */
 static bool begun;
 static struct name_filter chosen_kernels = KERNEL_FILTER, chosen_ranges = RANGE_FILTER;
@@ -104,6 +150,7 @@ static bool by_kernel, by_place; /* what is counted is chosen by that; set at th
 static size_t window_most;	 /* launches in one */
 static size_t turns;		 /* that groups have taken */
 static size_t turn_left;	 /* launches of the present one */
+static size_t turn_group;
 static _Atomic bool window_open; /* changed with the lock */
 static struct {
 	CUcontext context;
@@ -113,22 +160,25 @@ static struct {
 	size_t n;
 } window;
 static moescope_name units[RANGES_GROUPS_MOST][EXACT_METRICS_MOST],
-	names[RANGES_GROUPS_MOST][EXACT_METRICS_MOST];
+	names[RANGES_GROUPS_MOST][EXACT_METRICS_MOST], sections[RANGES_GROUPS_MOST];
+static size_t
+	time_at[RANGES_GROUPS_MOST]; /* which of the metrics is the kernel's time; SIZE_MAX: none */
 
-/* Not in a forked child: CUPTI would hang there. */
+/* Not in a forked child: CUPTI would hang there. Nor in a handler of a signal that came inside of a launch. */
 static bool hold(void)
 {
-	struct timespec until;
-	int tries = 0;
+	bool free = false;
 
-	if (getpid() != process)
+	if (holds || getpid() != process)
 		return false;
-	do {
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec += PATIENCE_MS / 1000;
-		if (pthread_mutex_timedlock(&lock, &until) == 0)
-			return true;
-	} while (++tries < CHANGE_PATIENCES && atomic_load(&changing));
+	replay_waits(true);
+	for (int tries = 0; !free && (!tries || (tries < CHANGE_PATIENCES &&
+						 (atomic_load(&changing) || replay_goes_on())));
+	     tries++)
+		free = lock_within(&lock, PATIENCE_MS);
+	replay_waits(false);
+	if (free)
+		return true;
 	atomic_store(&gave_up, true);
 	atomic_store(&ended, true);
 	return false;
@@ -161,16 +211,21 @@ static void record(size_t i, const double *values)
 
 	ranges_metrics(window.group, &n);
 	counted++;
+	groups_seen |= UINT32_C(1) << window.group;
 	for (size_t m = 0; m < n; m++)
 		if (isfinite(values[m]))
 			rows[kept++] = (struct row_metric){ .profile = launched->number,
 							    .device = window.device,
 							    .context = launched->context,
+							    .section = sections[window.group],
 							    .name = names[window.group][m],
 							    .unit = units[window.group][m],
 							    .value = values[m] };
 	valueless += n - kept;
 	moescope_launch_metrics(&launched->launch, rows, kept);
+	if (ranges_passes(window.group) == 1 && time_at[window.group] < n &&
+	    values[time_at[window.group]] > launched->kernel->alone_ns)
+		launched->kernel->alone_ns = values[time_at[window.group]];
 }
 
 static void close_window(void)
@@ -185,6 +240,10 @@ static void close_window(void)
 	atomic_store(&window_open, false);
 	left_to_count -= window.n < left_to_count ? window.n : left_to_count;
 	r = ranges_stop(&n, &err);
+	if (r == -EAGAIN) {
+		partial += window.n;
+		return;
+	}
 	/* The driver has kernels of its own: then nobody knows which is which. */
 	if (r == 0 && n != window.n)
 		unmatched += window.n;
@@ -195,6 +254,21 @@ static void close_window(void)
 	}
 	if (r < 0)
 		stop_for_good(&err);
+	moescope_launches_counted(counted, to_count, (uint32_t)__builtin_popcount(groups_seen),
+				  (uint32_t)ranges_groups());
+}
+
+/* What is known of a kernel before it is launched. */
+static enum replay_answer replay_of_kernel(const struct kernel *kernel, size_t group)
+{
+	if (replay_is_shared())
+		return REPLAY_SHARED;
+	if (kernel->unknown)
+		return REPLAY_CLASS;
+	if (kernel->alone_ns <= 0)
+		return REPLAY_UNSEEN;
+	return kernel->alone_ns * (double)ranges_passes(group) > REPLAY_NS ? REPLAY_LONG
+									   : REPLAY_FIT;
 }
 
 /* Several groups take turns, since changing them takes long. A turn begins with the next group of its first kernel. Turns
@@ -204,10 +278,19 @@ static size_t group_for(const struct kernel *kernel)
 	size_t round = turns / ranges_groups();
 
 	if (turn_left)
-		return window.group;
+		return turn_group;
 	turn_left = round < 6 ? (size_t)1 << round : RANGES_MOST;
 	turns++;
-	return kernel->next_group;
+	turn_group = kernel->next_group;
+	/* The first of a turn is counted; group 0 needs one pass. */
+	while (ranges_passes(turn_group) > 1 &&
+	       replay_of_kernel(kernel, turn_group) != REPLAY_FIT) {
+		not_replayed[replay_of_kernel(kernel, turn_group)]++;
+		turn_group = (turn_group + 1) % ranges_groups();
+	}
+	if (ranges_passes(turn_group) > 1 && turn_left > REPLAY_TURN)
+		turn_left = REPLAY_TURN;
+	return turn_group;
 }
 
 static bool open_window(const CUpti_CallbackData *data, size_t group)
@@ -222,7 +305,7 @@ static bool open_window(const CUpti_CallbackData *data, size_t group)
 		atomic_store(&changing, false);
 	}
 	if (r == -EBUSY)
-		atomic_fetch_add(&elsewhere, 1);
+		elsewhere++;
 	else if (r < 0)
 		stop_for_good(&err);
 	if (r < 0)
@@ -252,8 +335,8 @@ static struct kernel *kernel_of(const char *symbol)
 	kernels[n_kernels] = (struct kernel){
 		.name = name,
 		.wanted = name_filter_keeps(&chosen_kernels, name, symbol),
-		.talks = !class || !strcmp(class, "collective") || !strcmp(class, "dispatch") ||
-			 !strcmp(class, "combine") || !strcmp(class, "notify"),
+		.talks = !class || kernel_class_communicates(class),
+		.unknown = !class || !strcmp(class, "other"),
 	};
 	return &kernels[n_kernels++];
 }
@@ -278,12 +361,25 @@ static bool place_is_chosen(void)
 	return false;
 }
 
+static bool is_of_thread(enum call_use use)
+{
+	return use == LAUNCH_OF_THREAD || use == LAUNCH_COOPERATIVE_OF_THREAD ||
+	       use == LAUNCH_WITH_CONFIG_OF_THREAD || use == GRAPH_OF_THREAD;
+}
+
+/* Those of the per-thread streams have the same members, and those of cooperative launches begin alike. */
+static const CUlaunchConfig *config_of(enum call_use use, const void *given)
+{
+	const cuLaunchKernelEx_params *extended = given;
+
+	return use == LAUNCH_WITH_CONFIG || use == LAUNCH_WITH_CONFIG_OF_THREAD ? extended->config
+										: NULL;
+}
+
 static void read_params(enum call_use use, const void *given, struct row_launch *launch)
 {
-	/* Those of the per-thread streams and of cooperative launches begin alike. */
 	const cuLaunchKernel_params *plain = given;
-	const cuLaunchKernelEx_params *extended = given;
-	const CUlaunchConfig *config = use == LAUNCH_WITH_CONFIG ? extended->config : NULL;
+	const CUlaunchConfig *config = config_of(use, given);
 
 	launch->grid_x = config ? config->gridDimX : plain->gridDimX;
 	launch->grid_y = config ? config->gridDimY : plain->gridDimY;
@@ -294,13 +390,54 @@ static void read_params(enum call_use use, const void *given, struct row_launch 
 	launch->dynamic_shared_bytes = config ? config->sharedMemBytes : plain->sharedMemBytes;
 }
 
-static void add_launch(const CUpti_CallbackData *data, const struct kernel *kernel,
-		       enum call_use use)
+static void mark_stream(const CUpti_CallbackData *data, enum call_use use)
+{
+	const cuLaunchKernel_params *plain = data->functionParams;
+	const CUlaunchConfig *config = config_of(use, data->functionParams);
+	const cuGraphLaunch_params *graph = data->functionParams;
+	CUstream stream = use == GRAPH || use == GRAPH_OF_THREAD ? graph->hStream
+			  : config				 ? config->hStream
+								 : plain->hStream;
+
+	streams_mark(data->context, stream_named(stream, is_of_thread(use)));
+}
+
+/* With the lock; a kernel that may be replayed also has the driver for itself, to the end of its launch. */
+static enum replay_answer replay_of_launch_begun(const CUpti_CallbackData *data, enum call_use use,
+						 const struct kernel *kernel, size_t group)
+{
+	const cuLaunchKernel_params *plain = data->functionParams;
+	const cuLaunchKernelEx_params *extended = data->functionParams;
+	const CUlaunchConfig *config = config_of(use, data->functionParams);
+	bool cooperative = use == LAUNCH_COOPERATIVE || use == LAUNCH_COOPERATIVE_OF_THREAD;
+	struct replay_launch launch = {
+		.function = config ? extended->f : plain->f,
+		.parameters = config ? extended->kernelParams : plain->kernelParams,
+		/* Cooperative launches have none. */
+		.extra = cooperative ? NULL
+			 : config    ? extended->extra
+				     : plain->extra,
+		.attributes = config ? config->attrs : NULL,
+		.n_attributes = config ? config->numAttrs : 0,
+		.cooperative = cooperative,
+	};
+	enum replay_answer answer = replay_of_kernel(kernel, group);
+
+	if (answer == REPLAY_FIT &&
+	    counter_api.cuptiGetDeviceId(data->context, &launch.device) != CUPTI_SUCCESS)
+		answer = REPLAY_MEMORY;
+	if (answer == REPLAY_FIT)
+		answer = replay_of_launch(&launch);
+	return answer == REPLAY_FIT ? replay_alone(data->context) : answer;
+}
+
+static void add_launch(const CUpti_CallbackData *data, struct kernel *kernel, enum call_use use)
 {
 	struct launched *launched = &window.launches[window.n++];
 
 	turn_left -= turn_left > 0;
-	*launched = (struct launched){ .launch.name = kernel->name,
+	*launched = (struct launched){ .kernel = kernel,
+				       .launch.name = kernel->name,
 				       .context = data->contextUid,
 				       .number = ++numbered };
 	read_params(use, data->functionParams, &launched->launch);
@@ -316,75 +453,185 @@ static void come_between(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Skipped launches cost no lock. True: this one counts. */
-static bool skipped_all(void)
+static bool is_skipped(void)
 {
-	uint64_t left = atomic_load(&to_skip);
-
-	while (left)
-		if (atomic_compare_exchange_weak(&to_skip, &left, left - 1))
-			return false;
+	if (!to_skip)
+		return false;
+	to_skip--;
 	return true;
 }
 
-static void launch_begins(const CUpti_CallbackData *data, enum call_use use)
+/* What others do about it: kernels that may wait for other GPUs, ranks or the host run until their streams have ended. */
+static void note_launch(const CUpti_CallbackData *data, enum call_use use,
+			const struct kernel *kernel)
 {
-	struct kernel *kernel;
-	bool chosen;
+	if (!first_context)
+		first_context = data->context;
+	if (first_context != data->context || (kernel && kernel->talks))
+		replay_process_shares();
+	if (!kernel || kernel->talks)
+		mark_stream(data, use);
+}
 
-	if ((__atomic_load_n(&moescope_gate, __ATOMIC_RELAXED) & 0xff) < MOESCOPE_TRACE ||
-	    !data->symbolName) {
-		if (atomic_load(&window_open))
-			come_between();
-		return;
+/* The window for it; false: it is not counted. */
+static bool has_window(const CUpti_CallbackData *data, enum call_use use,
+		       const struct kernel *kernel)
+{
+	enum replay_answer answer = REPLAY_FIT;
+	size_t group;
+
+	if (atomic_load(&window_open)) {
+		elsewhere += window.context != data->context;
+		return window.context == data->context;
 	}
+	/* A window waits for what runs, and the rank that this waits for may wait for us. */
+	if (!streams_marked_ended(data->context)) {
+		beside++;
+		return false;
+	}
+	group = group_for(kernel);
+	if (ranges_passes(group) > 1)
+		answer = replay_of_launch_begun(data, use, kernel, group);
+	if (answer != REPLAY_FIT) {
+		turn_left -= turn_left > 0;
+		not_replayed[answer]++;
+		return false;
+	}
+	return open_window(data, group);
+}
+
+/* With the lock. */
+static void count_launch(const CUpti_CallbackData *data, enum call_use use)
+{
+	bool recorded = (__atomic_load_n(&moescope_gate, __ATOMIC_RELAXED) & 0xff) >=
+			MOESCOPE_TRACE;
+	bool filtered = by_kernel || by_place;
+	struct kernel *kernel = atomic_load(&ended) || !data->symbolName
+					? NULL
+					: kernel_of(data->symbolName);
+
+	/* A stream that is captured runs nothing, and asking about streams would break that. */
 	if (atomic_load(&capturing)) {
-		atomic_fetch_add(&in_captures, 1);
-		return;
-	}
-	if (!by_kernel && !by_place && !skipped_all())
-		return;
-	if (!hold())
-		return;
-	holds = true;
-	kernel = atomic_load(&ended) ? NULL : kernel_of(data->symbolName);
-	if (!kernel && !atomic_load(&ended))
-		atomic_fetch_add(&nameless, 1);
-	chosen = kernel && kernel->wanted && place_is_chosen();
-	if (chosen && kernel->talks)
-		atomic_fetch_add(&talking, 1);
-	if (!chosen || kernel->talks || ((by_kernel || by_place) && !skipped_all())) {
+		if (kernel && kernel->talks)
+			replay_process_shares();
+		in_captures += recorded;
 		close_window();
 		return;
 	}
-	if (atomic_load(&window_open) && window.context != data->context) {
-		atomic_fetch_add(&elsewhere, 1);
+	note_launch(data, use, kernel);
+	if (!recorded || (!filtered && is_skipped())) {
+		close_window();
 		return;
 	}
-	if (!atomic_load(&window_open) && !open_window(data, group_for(kernel)))
+	nameless += !kernel && data->symbolName && !atomic_load(&ended);
+	if (!kernel || !kernel->wanted || !place_is_chosen()) {
+		close_window();
+		return;
+	}
+	talking += kernel->talks;
+	if (kernel->talks || (filtered && is_skipped())) {
+		close_window();
+		return;
+	}
+	if (!has_window(data, use, kernel))
 		return;
 	kernel->next_group = (uint8_t)((window.group + 1) % ranges_groups());
 	add_launch(data, kernel, use);
 }
 
+static void launch_begins(const CUpti_CallbackData *data, enum call_use use)
+{
+	if (holds) {
+		nested++;
+		return;
+	}
+	if (!hold())
+		return;
+	holds = true;
+	count_launch(data, use);
+}
+
+static bool is_full(void)
+{
+	return window.n >= window_most || window.n >= left_to_count ||
+	       ranges_passes(window.group) > 1 || (ranges_groups() > 1 && !turn_left);
+}
+
 static void launch_ends(const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
+	bool failed = result && *result != CUDA_SUCCESS, was_ended = atomic_load(&ended);
 
+	if (nested) {
+		nested--;
+		return;
+	}
 	if (!holds)
 		return;
-	holds = false;
 	/* It never ran: there is no range of it. */
-	if (atomic_load(&window_open) && window.n && window.context == data->context && result &&
-	    *result != CUDA_SUCCESS)
+	if (atomic_load(&window_open) && window.n && window.context == data->context && failed) {
 		window.n--;
-	if (atomic_load(&window_open) && (window.n >= window_most || window.n >= left_to_count ||
-					  (ranges_groups() > 1 && !turn_left)))
+		if (replay_goes_on())
+			stop_for_good(
+				&(struct err){ "a launch failed while it was to be replayed" });
+	}
+	if (atomic_load(&window_open) && is_full())
 		close_window();
+	replay_ends();
 	if (!left_to_count)
 		atomic_store(&ended, true);
-	if (atomic_load(&ended)) /* also if somebody has given up waiting */
+	if (atomic_load(&ended)) { /* also if somebody has given up waiting */
 		close_window();
+		/* Not while somebody may be launching. */
+		if (!was_ended)
+			ranges_end();
+	}
+	holds = false;
+	pthread_mutex_unlock(&lock);
+}
+
+static void graph_begins(const CUpti_CallbackData *data, enum call_use use)
+{
+	atomic_fetch_add(&graphs, 1);
+	if (!hold())
+		return;
+	close_window();
+	/* It may have any kernel. */
+	if (use != COOPERATIVE_GPUS)
+		mark_stream(data, use);
+	else
+		replay_process_shares();
+	pthread_mutex_unlock(&lock);
+}
+
+static void capture_call(enum call_use use, bool begins, bool failed)
+{
+	if (use == CAPTURE_BEGINS && begins) {
+		atomic_fetch_add(&capturing, 1);
+		come_between();
+	}
+	if (((use == CAPTURE_ENDS && !begins) || (use == CAPTURE_BEGINS && failed)) &&
+	    atomic_load(&capturing))
+		atomic_fetch_sub(&capturing, 1);
+}
+
+static void stream_call(enum call_use use, const CUpti_CallbackData *data, bool begins, bool failed)
+{
+	const cuStreamCreate_params *created = data->functionParams;
+	const cuStreamCreateWithPriority_params *with_priority = data->functionParams;
+	const cuStreamDestroy_params *old = data->functionParams;
+	const cuStreamDestroy_v2_params *destroyed = data->functionParams;
+	bool adds = use == STREAM_BEGINS || use == STREAM_BEGINS_WITH_PRIORITY;
+
+	/* Added when it is there, forgotten before it goes. */
+	if (begins == adds || failed || !hold())
+		return;
+	if (use == STREAM_BEGINS)
+		streams_add(data->context, *created->phStream);
+	else if (use == STREAM_BEGINS_WITH_PRIORITY)
+		streams_add(data->context, *with_priority->phStream);
+	else
+		streams_forget(use == STREAM_ENDS ? destroyed->hStream : old->hStream);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -394,21 +641,36 @@ static void use_call(enum call_use use, const CUpti_CallbackData *data)
 	const CUresult *result = data->functionReturnValue;
 	bool failed = !begins && result && *result != CUDA_SUCCESS;
 
-	if (use == GRAPH && begins)
-		atomic_fetch_add(&graphs, 1);
-	if (use == CAPTURE_BEGINS && begins)
-		atomic_fetch_add(&capturing, 1);
-	if ((use == GRAPH || use == CAPTURE_BEGINS) && begins)
-		come_between();
-	if (((use == CAPTURE_ENDS && !begins) || (use == CAPTURE_BEGINS && failed)) &&
-	    atomic_load(&capturing))
-		atomic_fetch_sub(&capturing, 1);
-	if (use != LAUNCH && use != LAUNCH_WITH_CONFIG)
-		return;
-	if (begins)
+	if (use <= LAUNCHES && begins)
 		launch_begins(data, use);
-	else
+	else if (use <= LAUNCHES)
 		launch_ends(data);
+	else if (use == GRAPH || use == GRAPH_OF_THREAD || use == COOPERATIVE_GPUS) {
+		if (begins)
+			graph_begins(data, use);
+	} else if (use == CAPTURE_BEGINS || use == CAPTURE_ENDS)
+		capture_call(use, begins, failed);
+	else if (use == SHARES_MEMORY)
+		replay_process_shares();
+	else
+		stream_call(use, data, begins, failed);
+}
+
+/* Of whatever kind: while a kernel is replayed, nobody else may change memory. */
+static void driver_called(CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	bool begins = data->callbackSite == CUPTI_API_ENTER;
+
+	if (replays && begins) {
+		replay_call_begins();
+		if (replay_goes_on() && hold())
+			pthread_mutex_unlock(&lock);
+	}
+	for (size_t i = 0; i < COUNT(calls); i++)
+		if (calls[i].id == id)
+			use_call(calls[i].use, data);
+	if (replays && !begins)
+		replay_call_ends();
 }
 
 static void context_ends(CUcontext context)
@@ -418,6 +680,7 @@ static void context_ends(CUcontext context)
 	if (atomic_load(&window_open) && window.context == context)
 		close_window();
 	ranges_forget(context);
+	streams_forget_context(context);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -427,14 +690,17 @@ static void CUPTIAPI called_back(void *user, CUpti_CallbackDomain domain, CUpti_
 	int saved = errno;
 
 	(void)user;
+	/* What we call ourselves, and handlers of signals that came meanwhile. */
+	if (inside)
+		return;
+	inside = true;
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && !atomic_load(&ended))
 			context_ends(((const CUpti_ResourceData *)given)->context);
 	} else if (!atomic_load(&ended) || holds) {
-		for (size_t i = 0; i < COUNT(calls); i++)
-			if (calls[i].id == id)
-				use_call(calls[i].use, given);
+		driver_called(id, given);
 	}
+	inside = false;
 	errno = saved;
 }
 
@@ -442,24 +708,30 @@ static void CUPTIAPI called_back(void *user, CUpti_CallbackDomain domain, CUpti_
 
 static void tell(void)
 {
-	char text[400];
+	char text[1600];
 	int n = snprintf(text, sizeof(text), "%llu launches counted", (unsigned long long)counted);
 	const struct {
 		uint64_t number;
 		const char *what;
 	} others[] = {
-		{ atomic_load(&talking), "of communication" },
+		{ talking, "of communication" },
+		{ beside, "while communication or a graph ran" },
 		{ atomic_load(&graphs), "of graphs" },
-		{ atomic_load(&in_captures), "into graphs" },
-		{ atomic_load(&elsewhere), "on other GPUs meanwhile" },
+		{ in_captures, "into graphs" },
+		{ elsewhere, "on other GPUs meanwhile" },
 		{ unmatched, "beside kernels of the driver" },
-		{ atomic_load(&nameless), "for want of room for their names" },
+		{ partial, "in all passes" },
+		{ nameless, "for want of room for their names" },
 	};
 
 	for (size_t i = 0; i < COUNT(others); i++)
 		if (others[i].number && n < (int)sizeof(text))
 			n += snprintf(text + n, sizeof(text) - (size_t)n, "; not counted: %llu %s",
 				      (unsigned long long)others[i].number, others[i].what);
+	for (enum replay_answer i = REPLAY_FIT + 1; i < REPLAY_ANSWERS; i++)
+		if (not_replayed[i] && n < (int)sizeof(text))
+			n += snprintf(text + n, sizeof(text) - (size_t)n, "; not replayed: %llu %s",
+				      (unsigned long long)not_replayed[i], replay_words(i));
 	if (valueless && n < (int)sizeof(text))
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
 			      "; %llu metrics of them have no value",
@@ -499,6 +771,8 @@ static int subscribe(struct err *err)
 		result = counter_api.cuptiEnableCallback(
 			1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 			CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+	if (result == CUPTI_SUCCESS && replays)
+		result = counter_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API);
 	return counter_error(err, result, "launches cannot be followed");
 }
 
@@ -507,8 +781,12 @@ static int begin(struct err *err)
 	int r = ranges_plan(getenv("MOESCOPE_EXACT"), err);
 
 	process = getpid();
+	for (size_t g = 0; r == 0 && g < ranges_groups(); g++)
+		replays = replays || ranges_passes(g) > 1;
 	if (r == 0)
 		r = counter_api_open_exact(err);
+	if (r == 0)
+		r = counter_api_open_inside(replays, err);
 	if (r == 0)
 		r = kernel_classes_new(NULL, &classes, err);
 	if (r < 0)
@@ -521,13 +799,20 @@ static int begin(struct err *err)
 	by_place = chosen_ranges.filtering || chosen_layer >= 0 || chosen_expert >= 0;
 	/* Between kernels that match are others. */
 	window_most = by_kernel ? 1 : RANGES_MOST;
-	atomic_store(&to_skip, number_of("MOESCOPE_LAUNCH_SKIP", 0));
-	left_to_count = number_of("MOESCOPE_LAUNCH_COUNT", 0);
+	to_skip = number_of("MOESCOPE_LAUNCH_SKIP", 0);
+	left_to_count = to_count = number_of("MOESCOPE_LAUNCH_COUNT", 0);
+	replay_begin();
 	for (size_t g = 0; g < ranges_groups(); g++) {
 		size_t n;
 		const char **metrics = ranges_metrics(g, &n);
+		char section[48];
 
+		snprintf(section, sizeof(section), EXACT_REPLAYED, ranges_passes(g));
+		sections[g] = ranges_passes(g) > 1 ? moescope_intern(section) : 0;
+		time_at[g] = SIZE_MAX;
 		for (size_t m = 0; m < n; m++) {
+			if (!strcmp(metrics[m], EXACT_TIME))
+				time_at[g] = m;
 			names[g][m] = moescope_intern(metrics[m]);
 			units[g][m] = *unit_of(metrics[m]) ? moescope_intern(unit_of(metrics[m]))
 							   : 0;

@@ -20,6 +20,7 @@
 
 #include "counters/api.h"
 #include "exact/lines.h"
+#include "exact/patience.h"
 #include "moescope.h"
 #include "probe/core/name_filter.h"
 #include "probe/gpu/launch_metrics.h"
@@ -78,14 +79,7 @@ static void stop_for_good(const struct err *err)
 
 static bool hold(int64_t patience_ms)
 {
-	struct timespec until;
-	int64_t ns;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	ns = until.tv_nsec + patience_ms * 1000000;
-	until.tv_sec += ns / 1000000000;
-	until.tv_nsec = ns % 1000000000;
-	return pthread_mutex_timedlock(&lock, &until) == 0;
+	return lock_within(&lock, patience_ms);
 }
 
 /* One piece of memory: free() it. */

@@ -17,7 +17,7 @@
 
 static struct group {
 	const char *metrics[EXACT_METRICS_MOST];
-	size_t n;
+	size_t n, passes;      /* as planned */
 	struct chip_plan plan; /* once the chip is known */
 } groups[RANGES_GROUPS_MOST];
 static size_t n_groups;
@@ -30,7 +30,6 @@ static struct ranged {
 	uint8_t *data;
 	size_t size, room;
 } contexts[CONTEXTS_MOST];
-static size_t n_contexts;
 
 static struct ranged *now; /* that is being counted, or was last */
 
@@ -48,12 +47,19 @@ int ranges_plan(const char *text, struct err *err)
 
 		if (n_groups == RANGES_GROUPS_MOST)
 			return err_set(err, -E2BIG, "too many groups of metrics");
+		group->passes = 1;
+		if (strchr(one, ' ')) {
+			group->passes = strtoul(one, &one, 10);
+			one++;
+		}
 		for (char *metric = strtok_r(one, ",", &inner);
 		     metric && group->n < EXACT_METRICS_MOST; metric = strtok_r(NULL, ",", &inner))
 			group->metrics[group->n++] = metric;
 		n_groups += group->n > 0;
 	}
-	return n_groups ? 0 : err_set(err, -EINVAL, "no metrics are named");
+	return n_groups && groups[0].passes == 1
+		       ? 0
+		       : err_set(err, -EINVAL, "no metrics are named that one pass can count");
 }
 
 size_t ranges_groups(void)
@@ -61,10 +67,30 @@ size_t ranges_groups(void)
 	return n_groups;
 }
 
+size_t ranges_passes(size_t group)
+{
+	return groups[group].passes;
+}
+
 const char **ranges_metrics(size_t group, size_t *ret_n)
 {
 	*ret_n = groups[group].n;
 	return groups[group].metrics;
+}
+
+/* Groups were made for the machine's first GPU. A single pass of several would count a part of the metrics. */
+static int plan_group(struct group *group, struct err *err)
+{
+	int r = chip_plan_make(chip, group->metrics, group->n, &group->plan, err);
+
+	if (r == 0 && group->plan.passes > 1 && group->passes == 1)
+		r = err_set(
+			err, -ENOTSUP,
+			"%s, the chip of the GPU that is used, needs several passes for metrics "
+			"that the first GPU counts in one; leave others out by "
+			"CUDA_VISIBLE_DEVICES",
+			chip_name(chip));
+	return r;
 }
 
 /* The chip of the first context is that of all: what another lacks cannot be counted there. */
@@ -86,27 +112,32 @@ static int plan_for(CUcontext context, struct err *err)
 	if (r == 0)
 		r = chip_open(&chip, params.pChipName, CHIP_EXACT, NULL, err);
 	for (size_t g = 0; r == 0 && g < n_groups; g++)
-		r = chip_plan_make(chip, groups[g].metrics, groups[g].n, &groups[g].plan, err);
+		r = plan_group(&groups[g], err);
 	return r;
 }
 
 static int find(CUcontext context, struct ranged **ret_ranged, struct err *err)
 {
+	struct ranged *place = NULL;
 	int r;
 
 	*ret_ranged = NULL;
-	for (size_t i = 0; i < n_contexts; i++)
+	for (size_t i = 0; i < CONTEXTS_MOST; i++) {
 		if (contexts[i].context == context) {
 			*ret_ranged = &contexts[i];
 			return 0;
 		}
-	if (n_contexts == CONTEXTS_MOST)
+		if (!contexts[i].context && !place)
+			place = &contexts[i];
+	}
+	if (!place)
 		return err_set(err, -EBUSY, "too many contexts");
 	r = plan_for(context, err);
 	if (r < 0)
 		return r;
-	contexts[n_contexts] = (struct ranged){ .context = context };
-	*ret_ranged = &contexts[n_contexts++];
+	/* The memory of one that has ended serves the next. */
+	*place = (struct ranged){ .context = context, .data = place->data, .room = place->room };
+	*ret_ranged = place;
 	return 0;
 }
 
@@ -189,15 +220,16 @@ int ranges_start(CUcontext context, size_t group, struct err *err)
 	if (r == 0)
 		r = empty_data(ranged, err);
 	if (r == 0) {
+		bool replay = groups[group].passes > 1;
 		CUpti_RangeProfiler_SetConfig_Params config = CUPTI_PARAMS(
 			RangeProfiler_SetConfig, .pRangeProfilerObject = ranged->object,
 			.configSize = groups[group].plan.image_size,
 			.pConfig = groups[group].plan.image, .counterDataImageSize = ranged->size,
 			.pCounterDataImage = ranged->data, .range = CUPTI_AutoRange,
-			/* There is one pass: nothing is ever replayed. */
-			.replayMode = CUPTI_UserReplay, .maxRangesPerPass = RANGES_MOST,
-			.numNestingLevels = 1, .minNestingLevel = 1, .passIndex = 0,
-			.targetNestingLevel = 0);
+			/* Of one pass nothing is ever replayed. */
+			.replayMode = replay ? CUPTI_KernelReplay : CUPTI_UserReplay,
+			.maxRangesPerPass = replay ? 1 : RANGES_MOST, .numNestingLevels = 1,
+			.minNestingLevel = 1, .passIndex = 0, .targetNestingLevel = 0);
 
 		r = counter_error(err, counter_api.cuptiRangeProfilerSetConfig(&config),
 				  "the counters of the GPU cannot be set");
@@ -230,6 +262,8 @@ int ranges_stop(size_t *ret_n, struct err *err)
 	if (result == CUPTI_SUCCESS)
 		result = counter_api.cuptiRangeProfilerGetCounterDataInfo(&info);
 	*ret_n = result == CUPTI_SUCCESS ? info.numTotalRanges + decode.numOfRangeDropped : 0;
+	if (result == CUPTI_SUCCESS && groups[now->group].passes > 1 && !stop.isAllPassSubmitted)
+		return err_set(err, -EAGAIN, "not all passes were made");
 	return counter_error(err, result, "the counters of the GPU cannot be read");
 }
 
@@ -240,9 +274,15 @@ int ranges_values(size_t i, double *values, struct err *err)
 
 void ranges_forget(CUcontext context)
 {
-	for (size_t i = 0; i < n_contexts; i++)
+	for (size_t i = 0; i < CONTEXTS_MOST; i++)
 		if (contexts[i].context == context) {
 			disable(&contexts[i]);
 			contexts[i].context = NULL;
 		}
+}
+
+void ranges_end(void)
+{
+	for (size_t i = 0; i < CONTEXTS_MOST; i++)
+		disable(&contexts[i]);
 }

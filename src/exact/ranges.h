@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counters of single kernels by CUPTI's range profiler: between ranges_start and ranges_stop each kernel of a context is
- * a range, counted in one pass. No kernel runs twice. The caller's lock is held around every call.
+ * a range. Most groups of metrics are counted in one pass, and no kernel runs twice. Those that need several passes are
+ * counted by CUPTI's own replay: it runs a kernel once for each, on the memory that it found at first, and the launch
+ * returns after the last. The caller's lock is held around every call.
  */
 #ifndef EXACT_RANGES_H
 #define EXACT_RANGES_H
@@ -16,18 +18,24 @@
 /* Kernels between a start and a stop, at most. */
 #define RANGES_MOST 64
 
-/* text: "A,B;C,D", what one pass counts each. 0, or -errno with a sentence. */
+/* text: "A,B;19 C,D", groups of metrics; those that need several passes, how many. The first needs one. 0, or -errno
+ * with a sentence. */
 int ranges_plan(const char *text, struct err *err);
 size_t ranges_groups(void);
+/* More than 1: kernels are replayed. */
+size_t ranges_passes(size_t group);
 const char **ranges_metrics(size_t group, size_t *ret_n);
 
-/* The next kernels of that context. -EBUSY: it cannot be counted here, others may. */
+/* The next kernels of that context: RANGES_MOST of them, or one if it is replayed. -EBUSY: it cannot be counted here,
+ * others may. */
 int ranges_start(CUcontext context, size_t group, struct err *err);
 /* How many kernels have been counted since, and the values of one of them, in the order of the metrics; NaN: not
- * counted. */
+ * counted. -EAGAIN: not in all passes. */
 int ranges_stop(size_t *ret_n, struct err *err);
 int ranges_values(size_t i, double *values, struct err *err);
 /* A context that is about to end. */
 void ranges_forget(CUcontext context);
+/* Gives the counters of the GPUs back. */
+void ranges_end(void);
 
 #endif

@@ -55,6 +55,12 @@ struct open_step {
 	_Atomic uint64_t flags; /* bit 0 recorded, bits 8.. probe */
 };
 
+/* How far counting of launches is (run --counters of kernels). wanted 0: nothing is counted. */
+struct ring_counting {
+	_Atomic uint64_t counted, wanted;
+	_Atomic uint32_t groups_seen, groups; /* of metrics; a launch has been counted with */
+};
+
 struct ring_header {
 	char magic[8];
 	uint32_t version, pid;
@@ -64,6 +70,7 @@ struct ring_header {
 	struct open_step step;
 	struct tick_map maps[2]; /* the drain writes the one that is not current */
 	struct ring_region regions[RING_REGIONS];
+	struct ring_counting counting;
 };
 #define RING_HEADER_BYTES (32u << 10)
 _Static_assert(sizeof(struct ring_header) <= RING_HEADER_BYTES, "ring header fits");

@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import os
+import pty
+import subprocess
 import sys
 
 from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, test
@@ -14,16 +16,24 @@ BUILD = os.path.dirname(MOESCOPE)
 FAKE = os.path.join(BUILD, "tests", "libfake_counters.so")
 BYTES = "dram__read_throughput.sum"
 TWO_GROUPS = f"{BYTES},sm__cycles_active.sum,sm__warps_active.sum,sm__ops_path_tensor_src_bf16.sum"
+REPLAYED = "sm__throughput.sum"
 PROGRAM = """
 import ctypes, sys, threading
 driver = ctypes.CDLL({fake!r}, mode=ctypes.RTLD_GLOBAL)
 driver.fake_begin()
 PLAIN, EXTENDED, GRAPH, BEGIN_CAPTURE, END_CAPTURE = 307, 652, 514, 539, 497
+COOPERATIVE, NEW_STREAM, END_STREAM, OPEN_IPC = 477, 124, 326, 567
 def launch(name, n=1, id=PLAIN, context=1, failed=0, hidden=0):
     for _ in range(n):
         driver.fake_call(id, name.encode(), ctypes.c_size_t(context), failed, hidden)
-def call(id, failed=0):
-    driver.fake_call(id, None, ctypes.c_size_t(1), failed, 0)
+def call(id, failed=0, context=1):
+    driver.fake_call(id, None, ctypes.c_size_t(context), failed, 0)
+U64 = ctypes.c_uint64
+def parameter(word, host=None):
+    driver.fake_parameter(U64(word), host)
+def memory():
+    driver.fake_memory.restype = driver.fake_runs.restype = U64
+    return driver.fake_memory(), driver.fake_runs()
 {lines}
 print("out")
 sys.exit(3)
@@ -71,7 +81,7 @@ def every_launch_once():
 @test
 def some_launches():
     r = run("launch('a', 10); launch('b', 10)", "--launch-skip", "5", "--launch-count", "7")
-    check("counting 7 launches, one at a time, will take at least 7.70 ms, at the 1.1 ms each that an H200 took" in r.err, r.err)
+    check("counting 7 launches, one at a time, in 1 group of metrics of one pass, will take at least 7.70 ms, at the 1.1 ms each that an H200 took" in r.err, r.err)
     equal(counted(), [("a", n) for n in range(6, 11)] + [("b", n) for n in range(11, 13)])
     run("for i in range(10):\n    launch('a'); launch('gemm')", "--kernel", "gemm", "--launch-skip", "2", "--launch-count", "3")
     equal(counted(), [("gemm", n) for n in (6, 8, 10)])
@@ -199,6 +209,261 @@ def left_alone():
     run("launch('a'); launch('b', context=2); launch('c')")
     equal(counted(), [("a", 1), ("c", 3)])
     equal(fact("kernels counted"), "2 launches counted; not counted: 1 on other GPUs meanwhile")
+
+
+def replayed(lines, *options, what=REPLAYED, **changes):
+    """Names and numbers of the launches that were replayed, and the words that the run has of all."""
+    run(lines, "--replay", "kernel", *options, what=what, **changes)
+    return [(kernel, round(float(value) * 100)) for kernel, value in rows(
+        f"select kernel_name, value from metrics where name = '{REPLAYED}' order by profile")], fact("kernels counted")
+
+
+@test
+def replay():
+    """What needs several passes is counted in launches of their own; memory, and so the program's result, stays as it is."""
+    launched = "for i in range(20): launch('gemm')\n"
+    found, words = replayed(launched + "assert memory()[0] == 20 and memory()[1] > 20 + 4 * 5, memory()")
+    check(len(found) >= 5 and found == sorted(set(found)) and {name for name, _ in found} == {"gemm"}, found)
+    equal(words, "20 launches counted")
+    equal(rows(f"select distinct section, count(*) > 0 from metrics where name = '{REPLAYED}'"), [("replayed in 5 passes", "1")])
+    equal(rows("select count(distinct profile) from metrics where section is null and name = 'gpu__time_duration.sum'"),
+          [(str(20 - len(found)),)])
+    # Without --replay the metric is left out, as is what needs too many passes with others.
+    r = run(launched, what=f"{BYTES},{REPLAYED}")
+    check(f"left out {REPLAYED}: it needs several passes, and kernels are not run again without --replay kernel." in r.err, r.err)
+    equal(len(counted()), 20)
+    # Metrics of both kinds, and two that share passes.
+    found, words = replayed(launched + "assert memory()[0] == 20, memory()", what=f"{BYTES},{REPLAYED},l1tex__throughput.sum")
+    equal(rows("select distinct section from metrics where name like '%throughput.sum' and name not like 'dram%'"),
+          [("replayed in 7 passes",)])
+    check(len(found) >= 5 and len(counted()) == 20 - len(found), (found, counted()))
+
+
+@test
+def replay_costs():
+    r = run("launch('gemm')", "--replay", "kernel", what=REPLAYED)
+    check("in 2 groups of metrics: 1 of one pass, and 1 for which a kernel runs 5 times. That will take est. 66.3 s" in r.err,
+          r.err)
+    r = moescope("run", "--replay", "kernel", "--", "true")
+    check(r.status == 2 and "'--replay' is for '--counters' of kernels" in r.err, r.err)
+
+
+@test
+def how_far_it_is():
+    """On a terminal, at a tenth, at half and at the end; the program's own output stays whole."""
+    stops = [os.path.join(os.getcwd(), f"next{i}") for i in range(4)]
+    for stop in stops:
+        os.mkfifo(stop)
+    lines = f"""
+for n, stop in zip((100, 100, 400, 400), {stops!r}):
+    launch('a', n); call(GRAPH); open(stop).read()"""
+
+    def shown(*options):
+        """What the terminal has, and what it had at each stop."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [MOESCOPE, "run", *options, "-f", "--no-auto", "--no-host", "--counters", BYTES, "-o", "a.mscope", "--", sys.executable,
+             "-c", PROGRAM.format(fake=FAKE, lines=lines)], stdout=theirs, stderr=theirs,
+            env=environment(MOESCOPE_CUPTI=FAKE, MOESCOPE_CUDA=FAKE, MOESCOPE_TRUST="1"))
+        os.close(theirs)
+        text = b""
+        for stop, words in zip(stops, (b"counted 100 of 1000 launches", None, b"counted 600 of 1000 launches",
+                                       b"counted 1000 of 1000 launches")):
+            while words and "-q" not in options and words not in text:
+                text += os.read(ours, 4096)
+            open(stop, "w").close()
+        while True:
+            try:
+                more = os.read(ours, 4096)
+            except OSError:  # nobody has the terminal any more
+                break
+            if not more:
+                break
+            text += more
+        equal(process.wait(), 3)
+        os.close(ours)
+        return text.decode().replace("\r\n", "\n").splitlines()
+
+    told = shown()
+    equal([line for line in told if ": counted " in line],
+          [f"moescope: counted {n} of 1000 launches, 1 of 1 group of metrics." for n in (100, 600, 1000)])
+    check("out" in told, told)
+    check(not [line for line in shown("-q") if ": counted " in line], "quiet")
+
+
+@test
+def passes_that_do_not_fit():
+    """A share beyond 100%, and kernels that took longer: in the fake each takes longer than the one before."""
+    replayed("launch('gemm', 60)", what=f"{REPLAYED},l1tex__throughput.avg.pct_of_peak_sustained_elapsed")
+    r = moescope("counters", "a.mscope", "--json", "--limit", "0")
+    equal(r.status, 0, r.err)
+    doubts = {(row["metric"], row["section"] is not None): row["doubt"] for row in json.loads(r.out)["rows"]}
+    equal(doubts["l1tex__throughput.avg.pct_of_peak_sustained_elapsed", True], "more than 100%: the passes do not fit together")
+    equal(doubts["gpu__time_duration.sum", False], None)
+    text = moescope("counters", "a.mscope").out
+    check("replayed kernels whose passes may not fit together" in text, text)
+
+
+@test
+def kernels_that_are_not_replayed():
+    """Each for its reason, which the run tells; it is then counted in no pass more than once."""
+    before = "for i in range(3): launch('gemm')\n"
+
+    def refused(why, lines, **changes):
+        found, words = replayed(f"{lines}\nfor i in range(12): launch('gemm')\n"
+                                "assert memory()[0] == memory()[1], memory()", **changes)
+        check(found == [] and "not replayed: " in words and why in words, (found, words))
+
+    refused("of a process that works with other GPUs or ranks", "launch('ncclDevKernel_AllReduce_Sum_bf16_RING_LL')")
+    refused("of a process that works with other GPUs or ranks", "call(OPEN_IPC)")
+    refused("of a process that works with other GPUs or ranks", "launch('gemm', context=2)")
+    refused("of a process that works with other GPUs or ranks", "call(BEGIN_CAPTURE); launch('ncclDevKernel_x'); call(END_CAPTURE)")
+    for name in ("WORLD_SIZE", "SLURM_NTASKS"):
+        refused("of a process that works with other GPUs or ranks", "", **{name: "8"})
+    refused("for want of free GPU memory", "driver.fake_free_memory(ctypes.c_size_t(40))")
+    for word in (0xa00001000, 0xe00001000, 0xf00001000):
+        refused("that have memory of the host or of another GPU", f"parameter({word})")
+    refused("that have memory of the host or of another GPU",
+            "here = ctypes.c_int(); parameter(ctypes.addressof(here))", MOESCOPE_FAKE_COUNTERS="pageable")
+    refused("whose parameters cannot be read", "", MOESCOPE_FAKE_COUNTERS="opaque")
+    for lines in ("launch('a', 30)", "driver.fake_into_stream(ctypes.c_size_t(77)); call(NEW_STREAM);"
+                  "driver.fake_stream(ctypes.c_size_t(77), -1); driver.fake_into_stream(ctypes.c_size_t(0)); launch('gemm', 3)"):
+        found, words = replayed(lines + "; assert memory()[0] == memory()[1], memory()")
+        equal(found, [])
+        check("names do not say" in words or "beside other work" in words, words)
+    # Cooperative, and what a launch may be bound by; harmless attributes do not matter.
+    for attribute, value, fit in ((2, 1, False), (2, 0, True), (4, 1, True), (6, 1, False), (7, 1, False), (10, 1, False),
+                                  (8, 3, True), (16, 1, False), (99, 0, False)):
+        found, words = replayed(f"driver.fake_attribute({attribute}, {value})\nlaunch('gemm', 12, id=EXTENDED)")
+        equal(bool(found), fit, (attribute, words))
+        check(fit or "cooperative or bound to others" in words, words)
+    found, words = replayed("launch('gemm', 12, id=COOPERATIVE)")
+    check(not found and "cooperative or bound to others" in words, words)
+    # Kernels that take a second each.
+    found, words = replayed("driver.fake_first(U64(50_000_000)); launch('gemm', 5)")
+    check(not found and "whose passes would take too long" in words, words)
+
+
+@test
+def a_host_that_kernels_write_to():
+    """Were they replayed, the program's own memory would differ."""
+    found, _ = replayed("host = ctypes.c_int(0)\nparameter(0xa00001000, ctypes.byref(host))\nlaunch('gemm', 20)\n"
+                        "assert host.value == 20, host.value")
+    equal(found, [])
+
+
+@test
+def replay_beside_threads():
+    """While a kernel is replayed no other thread is inside of the driver: neither launching nor copying."""
+    found, words = replayed("""
+done = threading.Event()
+def copy():
+    while not done.is_set(): driver.fake_copy()
+other = threading.Thread(target=copy)
+other.start()
+def work(): launch("gemm", 60)
+all = [threading.Thread(target=work) for _ in range(3)]
+for t in all: t.start()
+for t in all: t.join()
+launch("gemm", 60)
+done.set()
+other.join()
+launch("gemm", 20)
+assert driver.fake_copies() > 0 and driver.fake_copies_beside() == 0, (driver.fake_copies(), driver.fake_copies_beside())
+assert memory()[0] == 260, memory()""", MOESCOPE_FAKE_COUNTERS="slowly")
+    refused = [int(part.split()[0]) for part in words.split("not replayed: ")[1:]]
+    launches = rows("select count(distinct profile) from metrics")[0][0]
+    check(found and "early" not in words and words.startswith(f"{launches} launches counted"), (found, words))
+    check(int(launches) + sum(refused) >= 260, words)
+
+
+@test
+def replays_that_fail():
+    """Passes that are missing make no value, and a launch that fails ends it all."""
+    found, words = replayed("launch('gemm', 12)", MOESCOPE_FAKE_COUNTERS="short")
+    check(not found and "in all passes" in words, words)
+    found, words = replayed("launch('gemm', 1); launch('gemm', 1, failed=1); launch('gemm', 5)")
+    equal(found, [])
+    equal(fact("counters of kernels"), "a launch failed while it was to be replayed")
+    found, words = replayed("launch('gemm', 1); launch('gemm', 1, hidden=1); launch('gemm', 9)")
+    check("beside kernels of the driver" in words, words)
+
+
+@test
+def counters_are_given_back():
+    """After the last launch that is counted nothing of the profiler is left in the context."""
+    run("launch('a', 3); assert driver.fake_is_enabled(); launch('a', 3); assert not driver.fake_is_enabled(); launch('a', 2)",
+        "--launch-count", "5")
+    equal(fact("kernels counted"), "5 launches counted")
+
+
+@test
+def handlers_of_signals():
+    """One that comes between begin and end of a launch and launches, too, neither waits for the lock nor gives it away."""
+    run("""
+import time
+NESTED = ctypes.CFUNCTYPE(None)(lambda: launch('inside'))
+begin = time.monotonic()
+for i in range(20):
+    driver.fake_signal_in_launch(NESTED)
+    launch('outside')
+call(GRAPH)
+launch('after', 5)
+assert time.monotonic() - begin < 30""")
+    words = fact("kernels counted")
+    check("early" not in words and "beside kernels of the driver" in words, words)
+    equal([n for name, n in counted() if name == "after"], list(range(41, 46)))
+    # One that fails is not taken for the launch around it.
+    run("""
+NESTED = ctypes.CFUNCTYPE(None)(lambda: launch('inside', failed=1))
+for i in range(20):
+    driver.fake_signal_in_launch(NESTED)
+    launch('outside')""")
+    equal(counted(), [("outside", n) for n in range(1, 21)])
+
+
+@test
+def beside_communication():
+    """No window opens while a kernel runs that may wait for another rank, for the window would wait for it."""
+    run("""
+S = ctypes.c_size_t
+driver.fake_into_stream(S(9)); call(NEW_STREAM)
+launch('a'); driver.fake_stream(S(9), -1); launch('ncclDevKernel_SendRecv')
+driver.fake_into_stream(S(0)); launch('b', 5)
+driver.fake_stream(S(9), 0); launch('c', 2)
+driver.fake_stream(S(9), -1); driver.fake_into_stream(S(9)); call(GRAPH); driver.fake_into_stream(S(0)); launch('d', 3)
+# A stream that has gone is not asked about.
+driver.fake_into_stream(S(9)); call(END_STREAM); driver.fake_into_stream(S(0)); launch('e', 2)""")
+    equal([name for name, _ in counted()], ["a", "c", "c", "e", "e"])
+    equal(fact("kernels counted"), "5 launches counted; not counted: 1 of communication; not counted: 8 while communication or a "
+          "graph ran; not counted: 1 of graphs")
+
+
+@test
+def contexts_that_come_and_go():
+    """More than there is room for at a time."""
+    run("""
+def context(n, begins): driver.fake_context(ctypes.c_size_t(n), begins)
+for n in range(1, 41):
+    context(n, 1); launch('a', context=n); context(n, 0)""")
+    equal(len(counted()), 40)
+
+
+@test
+def a_launch_during_a_capture():
+    """Threads that launch while another captures: no window opens then, which would break the capture."""
+    run("""
+stop = threading.Event()
+def work():
+    while not stop.is_set():
+        launch('a')
+threads = [threading.Thread(target=work) for _ in range(2)]
+for t in threads: t.start()
+for i in range(200):
+    driver.fake_capture(1); driver.fake_capture(0)
+stop.set()
+for t in threads: t.join()
+assert driver.fake_broken_captures() == 0, driver.fake_broken_captures()""", "--launch-count", "1000000")
 
 
 @test

@@ -5,25 +5,29 @@
  * every second tenth of a second of it.
  *
  * It counts kernels, too, for libmoescope-exact.so: a program takes it for its driver by fake_begin, and launches by
- * fake_call. The dram counters of launch number n, from 1, are 1000 n, its time 10 n, its operations 4000 n; the others
- * have no value.
+ * fake_call. The dram counters of launch number n, from 1, are 1000 n, its time 10 n, its operations 4000 n, the clock
+ * always 1 GHz; the others have no value. sm__throughput needs five passes, l1tex__throughput three, both together seven.
  *
- * It samples instructions, as it is told to by fake_sample, in contexts that fake_context has made. Line n of
- * /src/KERNEL.cu has the instruction at 16 n; a cubin's checksum is its size.
+ * Every kernel adds one to a number in the GPU's memory, and to one in the host's if fake_parameter has given it that.
+ * CUPTI's replay restores the former alone, as CUPTI does: fake_memory tells it, fake_runs how often kernels ran. What a
+ * client may not do with the range profiler by its header returns the error that the header names.
+ *
+ * Samples of instructions are in fake_counters_samples.c.
  *
  * MOESCOPE_FAKE_COUNTERS: "denied" (no permission), "held" (by another profiler), "full" (every tenth drain loses),
- * "broken" (samples cannot be read), "newer" (than any that is known), "slow" (the range profiler is enabled in 1.5 s).
+ * "broken" (samples cannot be read), "newer" (than any that is known), "slow" (the range profiler is enabled in 1.5 s),
+ * "short" (a replay ends before its last pass), "slowly" (each pass takes 2 ms), "opaque" (nobody tells what parameters
+ * a kernel has), "pageable" (the GPU uses any memory of the process).
  */
 #include <cuda.h>
 #include <cupti.h>
-#include <cupti_pcsampling.h>
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
 #include <math.h>
-#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,9 +35,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "fake_counters_inside.h"
 #include "inject.h"
 
-#define EXPORTED __attribute__((visibility("default")))
 #define AHEAD_NS UINT64_C(5000000000)
 #define TENTH_NS UINT64_C(100000000)
 
@@ -41,22 +45,32 @@ static const char *const metrics[] = { "sm__cycles_active", "dram__read_throughp
 				       "sm__warps_active", "pcie__read_bytes",
 				       /* Of kernels. */
 				       "dram__bytes", "gpu__time_duration",
-				       "sm__ops_path_tensor_src_bf16" };
+				       "sm__ops_path_tensor_src_bf16", "gpc__cycles_elapsed",
+				       /* Of several passes. */
+				       "sm__throughput", "l1tex__throughput" };
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
-static const char *const parts[] = { ".avg.pct_of_peak_sustained_elapsed", ".sum" };
+static const char *const parts[] = { ".avg.pct_of_peak_sustained_elapsed", ".sum",
+				     ".avg.per_second" };
+#define N_PARTS (sizeof(parts) / sizeof(parts[0]))
+
+/* A configuration: how many passes it needs. */
+struct config {
+	uint8_t passes;
+};
 
 /* A counter data image. */
 struct data {
 	size_t n, capacity;
+	bool all_passes;  /* of kernels */
 	uint64_t times[]; /* start of each */
 };
 
 static struct {
 	uint64_t interval_ns, next_ns; /* of the device's clock */
-	unsigned int drains, added;
+	unsigned int drains, passes;
 } device;
 
-static int is(const char *what)
+int fake_is(const char *what)
 {
 	const char *given = getenv("MOESCOPE_FAKE_COUNTERS");
 
@@ -68,41 +82,245 @@ static int is(const char *what)
 static struct {
 	CUpti_CallbackFunc called;
 	void *user;
-	struct data *data;
 	uint64_t launches; /* that ran */
+	_Atomic uint64_t runs, memory;
+	_Atomic bool replaying;
 	struct object {
-		CUcontext context;
+		CUcontext context;  /* NULL: disabled */
 		const void *config; /* the first it was given */
+		CUpti_ProfilerReplayMode mode;
+		size_t passes, pass, most, dropped;
+		struct data *data;
+		bool started, stopped;
 	} objects[256];
 	unsigned int n_objects;
-	CUcontext counted; /* NULL: none is */
+	struct object *counting; /* NULL: none is */
 	bool confused; /* by a second configuration: only the time is counted, as CUPTI does it */
 } exact;
 
+/* What the next launches are given. */
+static struct {
+	uint64_t parameter;
+	int *host; /* memory that kernels write, if not NULL */
+	CUlaunchAttribute attribute;
+	unsigned int n_attributes;
+	size_t stream;
+} given = { .parameter = 0xd00000000 };
+static struct {
+	size_t free, total;
+	_Atomic int busy; /* looks at a stream until it has ended; -1: never */
+	size_t busy_stream;
+} gpu = { .free = 60, .total = 100 };
+
 EXPORTED void fake_begin(void);
 EXPORTED void fake_call(int id, const char *name, size_t context, int failed, int hidden);
+EXPORTED void fake_signal_in_launch(void (*handler)(void));
+EXPORTED void fake_parameter(uint64_t word, int *host);
+EXPORTED void fake_attribute(int id, int value);
+EXPORTED void fake_free_memory(size_t bytes);
+EXPORTED void fake_stream(size_t stream, int busy);
+EXPORTED void fake_into_stream(size_t stream);
+EXPORTED void fake_first(uint64_t launch);
+EXPORTED void fake_copy(void);
+EXPORTED int fake_copies(void);
+EXPORTED int fake_copies_beside(void);
+EXPORTED void fake_capture(int begins);
+EXPORTED int fake_broken_captures(void);
+EXPORTED uint64_t fake_runs(void);
+EXPORTED uint64_t fake_memory(void);
+EXPORTED int fake_is_enabled(void);
+EXPORTED int fake_is_replaying(void);
 
 void fake_begin(void)
 {
 	inject();
 }
 
+/* A word among the parameters of the launches that follow; host: where they write, too. */
+void fake_parameter(uint64_t word, int *host)
+{
+	given.parameter = word;
+	given.host = host;
+}
+
+void fake_attribute(int id, int value)
+{
+	given.attribute = (CUlaunchAttribute){ .id = (CUlaunchAttributeID)id };
+	memcpy(&given.attribute.value, &value, sizeof(value));
+	given.n_attributes = 1;
+}
+
+void fake_free_memory(size_t bytes)
+{
+	gpu.free = bytes;
+}
+
+/* busy: so many looks say that it has not ended; -1: all. */
+void fake_stream(size_t stream, int busy)
+{
+	gpu.busy_stream = stream;
+	atomic_store(&gpu.busy, busy);
+}
+
+void fake_into_stream(size_t stream)
+{
+	given.stream = stream;
+}
+
+/* The number of the next launch. */
+void fake_first(uint64_t launch)
+{
+	exact.launches = launch - 1;
+}
+
+static _Atomic int copies, copies_beside, captures, broken_captures;
+
+/* A copy by another thread, which must not see a kernel that is replayed from its begin to its end. */
+void fake_copy(void)
+{
+	CUresult result = CUDA_SUCCESS;
+	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER,
+				    .context = (CUcontext)1,
+				    .functionReturnValue = &result };
+	CUpti_CallbackId id = CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2;
+
+	exact.called(exact.user, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+	atomic_fetch_add(&copies, 1);
+	atomic_fetch_add(&copies_beside, atomic_load(&exact.replaying));
+	sched_yield();
+	atomic_fetch_add(&copies_beside, atomic_load(&exact.replaying));
+	data.callbackSite = CUPTI_API_EXIT;
+	exact.called(exact.user, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+}
+
+int fake_copies(void)
+{
+	return atomic_load(&copies);
+}
+
+int fake_copies_beside(void)
+{
+	return atomic_load(&copies_beside);
+}
+
+/* A capture, which breaks if counters are set up meanwhile. */
+void fake_capture(int begins)
+{
+	CUresult result = CUDA_SUCCESS;
+	CUpti_CallbackData data = { .context = (CUcontext)1, .functionReturnValue = &result };
+	CUpti_CallbackId id = begins ? CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2
+				     : CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture;
+
+	data.callbackSite = CUPTI_API_ENTER;
+	exact.called(exact.user, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+	if (!begins)
+		atomic_store(&captures, 0);
+	else
+		atomic_store(&captures, 1);
+	sched_yield();
+	data.callbackSite = CUPTI_API_EXIT;
+	exact.called(exact.user, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+}
+
+int fake_broken_captures(void)
+{
+	return atomic_load(&broken_captures);
+}
+
+uint64_t fake_runs(void)
+{
+	return atomic_load(&exact.runs);
+}
+
+uint64_t fake_memory(void)
+{
+	return atomic_load(&exact.memory);
+}
+
+int fake_is_enabled(void)
+{
+	for (unsigned int i = 0; i < 256; i++)
+		if (exact.objects[i].context)
+			return 1;
+	return 0;
+}
+
+int fake_is_replaying(void)
+{
+	return atomic_load(&exact.replaying);
+}
+
+static void write_memory(void)
+{
+	atomic_fetch_add(&exact.runs, 1);
+	atomic_fetch_add(&exact.memory, 1);
+	if (given.host)
+		++*given.host;
+}
+
 static void kernel_runs(CUcontext context)
 {
+	struct object *counting = exact.counting;
+	const struct timespec moment = { .tv_nsec = 2000000 };
+	uint64_t saved = atomic_load(&exact.memory);
+
 	exact.launches++;
-	if (exact.counted == context && exact.data->n < exact.data->capacity)
-		exact.data->times[exact.data->n++] = exact.launches;
+	if (!counting || counting->context != context) {
+		write_memory();
+		return;
+	}
+	if (counting->data->n < counting->data->capacity && counting->data->n < counting->most)
+		counting->data->times[counting->data->n++] = exact.launches;
+	else
+		counting->dropped++;
+	if (counting->mode == CUPTI_UserReplay) {
+		write_memory();
+		return;
+	}
+	atomic_store(&exact.replaying, true);
+	for (counting->pass = 0; counting->pass < counting->passes; counting->pass++) {
+		atomic_store(&exact.memory, saved);
+		write_memory();
+		if (fake_is("slowly"))
+			nanosleep(&moment, NULL);
+		if (fake_is("short") && counting->pass + 2 == counting->passes)
+			break;
+	}
+	atomic_store(&exact.replaying, false);
+}
+
+static void (*handler_in_launch)(void);
+
+/* Once, between the begin and the end of the next call: what a handler of a signal does there. */
+void fake_signal_in_launch(void (*handler)(void))
+{
+	handler_in_launch = handler;
 }
 
 /* A call of the driver: a launch if it has a name. failed: it does nothing. hidden: the driver has a kernel of its own
  * for it. */
 void fake_call(int id, const char *name, size_t context, int failed, int hidden)
 {
-	CUlaunchConfig config = { .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32 };
-	cuLaunchKernel_params plain = {
-		.gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32
-	};
-	cuLaunchKernelEx_params extended = { .config = &config };
+	uint64_t word = given.parameter;
+	void *parameters[] = { &word };
+	CUlaunchConfig config = { .gridDimX = 2,
+				  .gridDimY = 1,
+				  .gridDimZ = 1,
+				  .blockDimX = 32,
+				  .hStream = (CUstream)given.stream,
+				  .attrs = &given.attribute,
+				  .numAttrs = given.n_attributes };
+	cuLaunchKernel_params plain = { .gridDimX = 2,
+					.gridDimY = 1,
+					.gridDimZ = 1,
+					.blockDimX = 32,
+					.hStream = (CUstream)given.stream,
+					.kernelParams = parameters };
+	cuLaunchKernelEx_params extended = { .config = &config, .kernelParams = parameters };
+	cuGraphLaunch_params graph = { .hStream = (CUstream)given.stream };
+	CUstream created = (CUstream)given.stream;
+	cuStreamCreate_params creation = { .phStream = &created };
+	cuStreamDestroy_v2_params destruction = { .hStream = (CUstream)given.stream };
 	CUresult result = failed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	CUpti_CallbackData data = {
 		.callbackSite = CUPTI_API_ENTER,
@@ -111,11 +329,20 @@ void fake_call(int id, const char *name, size_t context, int failed, int hidden)
 		.contextUid = (uint32_t)context,
 		.functionReturnValue = &result,
 		.functionParams = id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx ? (void *)&extended
-										 : (void *)&plain,
+				  : id == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch	 ? (void *)&graph
+				  : id == CUPTI_DRIVER_TRACE_CBID_cuStreamCreate ? (void *)&creation
+				  : id == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2
+					  ? (void *)&destruction
+					  : (void *)&plain,
 	};
+	void (*handler)(void) = handler_in_launch;
 
 	if (exact.called)
 		exact.called(exact.user, CUPTI_CB_DOMAIN_DRIVER_API, (CUpti_CallbackId)id, &data);
+	if (handler) {
+		handler_in_launch = NULL;
+		handler();
+	}
 	if (name && !failed)
 		kernel_runs(data.context);
 	if (hidden)
@@ -123,6 +350,80 @@ void fake_call(int id, const char *name, size_t context, int failed, int hidden)
 	data.callbackSite = CUPTI_API_EXIT;
 	if (exact.called)
 		exact.called(exact.user, CUPTI_CB_DOMAIN_DRIVER_API, (CUpti_CallbackId)id, &data);
+}
+
+/* ---- the driver, as the library asks it inside of a launch */
+
+EXPORTED CUresult cuStreamQuery(CUstream stream)
+{
+	int busy = atomic_load(&gpu.busy);
+
+	if ((size_t)stream != gpu.busy_stream || !busy)
+		return CUDA_SUCCESS;
+	if (busy > 0)
+		atomic_fetch_sub(&gpu.busy, 1);
+	return CUDA_ERROR_NOT_READY;
+}
+
+EXPORTED CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice number)
+{
+	(void)number;
+	*value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS && fake_is("pageable");
+	return CUDA_SUCCESS;
+}
+
+/* 0xd…: of the first GPU; 0xe…: of another; 0xf…: managed; 0xa…: of the host, mapped. */
+EXPORTED CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr at)
+{
+	unsigned int of = (unsigned int)(at >> 32);
+
+	if (of != 0xd && of != 0xe && of != 0xf && of != 0xa)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+		*(unsigned int *)value = of == 0xa ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+	else if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED)
+		*(unsigned int *)value = of == 0xf;
+	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		*(int *)value = of == 0xe;
+	else
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return CUDA_SUCCESS;
+}
+
+EXPORTED CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	*free_bytes = gpu.free;
+	*total = gpu.total;
+	return CUDA_SUCCESS;
+}
+
+/* Every kernel is one of a library: it has this handle alone. */
+EXPORTED CUresult cuFuncGetParamInfo(CUfunction function, size_t i, size_t *offset, size_t *size)
+{
+	(void)function, (void)i, (void)offset, (void)size;
+	return CUDA_ERROR_INVALID_HANDLE;
+}
+
+EXPORTED CUresult cuKernelGetParamInfo(CUkernel kernel, size_t i, size_t *offset, size_t *size)
+{
+	(void)kernel;
+	if (fake_is("opaque"))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (i > 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	*offset = 0;
+	*size = sizeof(uint64_t);
+	return CUDA_SUCCESS;
+}
+
+/* ---- CUPTI inside of the program */
+
+void fake_tell_resource(CUpti_CallbackId id, CUcontext context, void *what)
+{
+	CUpti_ResourceData data = { .context = context, .resourceDescriptor = what };
+
+	if (exact.called)
+		exact.called(exact.user, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
 }
 
 EXPORTED CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc called,
@@ -147,27 +448,61 @@ EXPORTED CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *number)
 	return CUPTI_SUCCESS;
 }
 
+EXPORTED CUptiResult cuptiEnableDomain(uint32_t on, CUpti_SubscriberHandle subscriber,
+				       CUpti_CallbackDomain domain)
+{
+	(void)on, (void)subscriber, (void)domain;
+	return CUPTI_SUCCESS;
+}
+
+/* A block of parameters as the header wants it: its size, and nothing of our own in it. */
+#define IS_BLOCK(params, Name)                                                                     \
+	((params)->structSize == CUpti_RangeProfiler_##Name##_Params_STRUCT_SIZE &&                \
+	 !(params)->pPriv)
+
+/* NULL: there is none, or it has been disabled. */
+static struct object *object_of(CUpti_RangeProfiler_Object *given_object)
+{
+	struct object *object = (void *)given_object;
+
+	return object && object->context ? object : NULL;
+}
+
 EXPORTED CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *params)
 {
 	struct object *object = &exact.objects[exact.n_objects++ % 256];
 	const struct timespec slow = { .tv_sec = 1, .tv_nsec = 500000000 };
 
-	if (is("slow"))
+	if (!IS_BLOCK(params, Enable))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (fake_is("slow"))
 		nanosleep(&slow, NULL);
+	for (unsigned int i = 0; i < 256; i++)
+		if (exact.objects[i].context == params->ctx)
+			return CUPTI_ERROR_INVALID_OPERATION;
+	if (fake_is("held"))
+		return CUPTI_ERROR_INVALID_OPERATION;
 	*object = (struct object){ .context = params->ctx };
 	params->pRangeProfilerObject = (void *)object;
-	return is("held") ? CUPTI_ERROR_INVALID_OPERATION : CUPTI_SUCCESS;
+	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params *params)
 {
-	(void)params;
+	struct object *object = object_of(params->pRangeProfilerObject);
+
+	if (!IS_BLOCK(params, Disable) || !object || object->started)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	object->context = NULL;
 	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult
 cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterDataSize_Params *params)
 {
+	if (!IS_BLOCK(params, GetCounterDataSize) || !object_of(params->pRangeProfilerObject) ||
+	    params->maxNumRangeTreeNodes < params->maxNumOfRanges)
+		return CUPTI_ERROR_INVALID_PARAMETER;
 	params->counterDataSize = sizeof(struct data) + params->maxNumOfRanges * sizeof(uint64_t);
 	return CUPTI_SUCCESS;
 }
@@ -177,272 +512,93 @@ EXPORTED CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
 {
 	struct data *data = (void *)params->pCounterData;
 
+	if (!IS_BLOCK(params, CounterDataImage_Initialize) ||
+	    !object_of(params->pRangeProfilerObject))
+		return CUPTI_ERROR_INVALID_PARAMETER;
 	data->n = 0;
+	data->all_passes = false;
 	data->capacity = (params->counterDataSize - sizeof(*data)) / sizeof(uint64_t);
 	return CUPTI_SUCCESS;
 }
 
+/* A pass of the caller's own replay is one of those that the configuration needs; CUPTI's begins with the first. */
 EXPORTED CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *params)
 {
-	struct object *object = (void *)params->pRangeProfilerObject;
+	struct object *object = object_of(params->pRangeProfilerObject);
+	const struct config *config = (const void *)params->pConfig;
 
+	if (!IS_BLOCK(params, SetConfig) || !object || object->started ||
+	    params->configSize != sizeof(*config) || params->range != CUPTI_AutoRange ||
+	    params->numNestingLevels != 1 || params->minNestingLevel != 1 ||
+	    !params->maxRangesPerPass || !params->pCounterDataImage ||
+	    (params->replayMode != CUPTI_UserReplay && params->replayMode != CUPTI_KernelReplay) ||
+	    params->passIndex >=
+		    (params->replayMode == CUPTI_KernelReplay ? 1u : (size_t)config->passes))
+		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (!object->config)
 		object->config = params->pConfig;
 	exact.confused = object->config != params->pConfig;
-	exact.data = (void *)params->pCounterDataImage;
-	return params->passIndex == 0 && params->replayMode == CUPTI_UserReplay
-		       ? CUPTI_SUCCESS
-		       : CUPTI_ERROR_INVALID_PARAMETER;
+	object->mode = params->replayMode;
+	object->passes = config->passes;
+	object->pass = params->passIndex;
+	object->most = params->maxRangesPerPass;
+	object->data = (void *)params->pCounterDataImage;
+	object->stopped = false;
+	object->dropped = 0;
+	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 {
-	exact.counted = ((struct object *)(void *)params->pRangeProfilerObject)->context;
+	struct object *object = object_of(params->pRangeProfilerObject);
+
+	if (!IS_BLOCK(params, Start))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!object || !object->data || object->started)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	atomic_fetch_add(&broken_captures, atomic_load(&captures));
+	object->started = true;
+	exact.counting = object;
 	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *params)
 {
-	exact.counted = NULL;
-	params->isAllPassSubmitted = 1;
+	struct object *object = object_of(params->pRangeProfilerObject);
+
+	if (!IS_BLOCK(params, Stop))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!object || !object->started)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	exact.counting = NULL;
+	object->started = false;
+	object->stopped = true;
+	if (object->mode == CUPTI_UserReplay)
+		object->pass++;
+	params->passIndex = object->pass;
+	params->isAllPassSubmitted = object->pass >= object->passes;
 	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params *params)
 {
-	params->numOfRangeDropped = 0;
+	struct object *object = object_of(params->pRangeProfilerObject);
+
+	if (!IS_BLOCK(params, DecodeData))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!object || !object->stopped)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	object->data->all_passes = object->pass >= object->passes;
+	params->numOfRangeDropped = object->dropped;
 	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult
 cuptiRangeProfilerGetCounterDataInfo(CUpti_RangeProfiler_GetCounterDataInfo_Params *params)
 {
+	if (!IS_BLOCK(params, GetCounterDataInfo))
+		return CUPTI_ERROR_INVALID_PARAMETER;
 	params->numTotalRanges = ((const struct data *)(const void *)params->pCounterDataImage)->n;
-	return CUPTI_SUCCESS;
-}
-
-/* ---- samples of instructions */
-
-#define SAMPLES_MOST 100000
-static const char *const reasons[] = {
-	"smsp__pcsamp_warps_issue_stalled_long_scoreboard",
-	"smsp__pcsamp_warps_issue_stalled_long_scoreboard_not_issued",
-	"smsp__pcsamp_warps_issue_stalled_selected", "smsp__pcsamp_warps_issue_stalled_barrier"
-};
-#define N_REASONS (sizeof(reasons) / sizeof(reasons[0]))
-#define NUMBER_OF(reason) (7 + 3 * (reason)) /* not from 0, with gaps */
-
-static pthread_mutex_t samples_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-	CUcontext context;
-	char kernel[64];
-	uint64_t module, offset;
-	uint32_t reason, samples;
-} samples[SAMPLES_MOST];
-static size_t n_samples;
-static uint64_t samples_dropped;
-static _Atomic int fetches;
-static CUpti_PCSamplingData *at_end[8]; /* where the rest of a context goes */
-#define AT_END(context) at_end[(size_t)(context) % 8]
-
-EXPORTED void fake_context(size_t context, int begins);
-EXPORTED void fake_module(size_t context, const void *cubin, size_t size, int begins);
-EXPORTED void fake_sample(size_t context, const char *kernel, uint64_t module, uint64_t offset,
-			  int reason, uint32_t n);
-EXPORTED void fake_dropped(uint64_t n);
-/* How often samples were asked for. */
-EXPORTED int fake_fetches(void);
-
-static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most);
-
-static void tell_resource(CUpti_CallbackId id, CUcontext context, void *what)
-{
-	CUpti_ResourceData data = { .context = context, .resourceDescriptor = what };
-
-	if (exact.called)
-		exact.called(exact.user, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
-}
-
-void fake_context(size_t context, int begins)
-{
-	tell_resource(begins ? CUPTI_CBID_RESOURCE_CONTEXT_CREATED
-			     : CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
-		      (CUcontext)context, NULL);
-}
-
-void fake_module(size_t context, const void *cubin, size_t size, int begins)
-{
-	CUpti_ModuleResourceData module = { .cubinSize = size, .pCubin = cubin };
-	static _Atomic bool gone[8]; /* a module has been unloaded from the context */
-
-	/* What was not fetched by then is put aside. */
-	if (begins && atomic_exchange(&gone[context % 8], false) && AT_END(context))
-		hand_out((CUcontext)context, AT_END(context), AT_END(context)->collectNumPcs);
-	if (!begins)
-		atomic_store(&gone[context % 8], true);
-	tell_resource(begins ? CUPTI_CBID_RESOURCE_MODULE_LOADED
-			     : CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
-		      (CUcontext)context, &module);
-}
-
-void fake_sample(size_t context, const char *kernel, uint64_t module, uint64_t offset, int reason,
-		 uint32_t n)
-{
-	pthread_mutex_lock(&samples_lock);
-	if (n_samples < SAMPLES_MOST) {
-		samples[n_samples].context = (CUcontext)context;
-		strncpy(samples[n_samples].kernel, kernel, sizeof(samples[0].kernel) - 1);
-		samples[n_samples].module = module;
-		samples[n_samples].offset = offset;
-		samples[n_samples].reason = (uint32_t)NUMBER_OF(reason);
-		samples[n_samples++].samples = n;
-	}
-	pthread_mutex_unlock(&samples_lock);
-}
-
-void fake_dropped(uint64_t n)
-{
-	pthread_mutex_lock(&samples_lock);
-	samples_dropped += n;
-	pthread_mutex_unlock(&samples_lock);
-}
-
-int fake_fetches(void)
-{
-	return atomic_load(&fetches);
-}
-
-EXPORTED CUptiResult cuptiGetVersion(uint32_t *version)
-{
-	*version = is("newer") ? 999999 : CUPTI_API_VERSION;
-	return CUPTI_SUCCESS;
-}
-
-EXPORTED CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
-{
-	*id = (uint32_t)(size_t)context;
-	return CUPTI_SUCCESS;
-}
-
-EXPORTED CUptiResult cuptiPCSamplingEnable(CUpti_PCSamplingEnableParams *params)
-{
-	(void)params;
-	return is("denied") ? CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
-	       : is("held") ? CUPTI_ERROR_INVALID_OPERATION
-			    : CUPTI_SUCCESS;
-}
-
-EXPORTED CUptiResult
-cuptiPCSamplingGetNumStallReasons(CUpti_PCSamplingGetNumStallReasonsParams *params)
-{
-	*params->numStallReasons = N_REASONS;
-	return CUPTI_SUCCESS;
-}
-
-EXPORTED CUptiResult cuptiPCSamplingGetStallReasons(CUpti_PCSamplingGetStallReasonsParams *params)
-{
-	for (size_t i = 0; i < params->numStallReasons; i++) {
-		params->stallReasonIndex[i] = (uint32_t)NUMBER_OF(i);
-		snprintf(params->stallReasons[i], CUPTI_STALL_REASON_STRING_SIZE, "%s", reasons[i]);
-	}
-	return CUPTI_SUCCESS;
-}
-
-EXPORTED CUptiResult
-cuptiPCSamplingSetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams *params)
-{
-	for (size_t i = 0; i < params->numAttributes; i++)
-		if (params->pPCSamplingConfigurationInfo[i].attributeType ==
-		    CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER)
-			AT_END(params->ctx) =
-				params->pPCSamplingConfigurationInfo[i]
-					.attributeData.samplingDataBufferData.samplingDataBuffer;
-	return AT_END(params->ctx) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
-}
-
-EXPORTED CUptiResult
-cuptiPCSamplingGetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams *params)
-{
-	params->pPCSamplingConfigurationInfo[0].attributeData.samplingPeriodData.samplingPeriod =
-		14;
-	return CUPTI_SUCCESS;
-}
-
-/* As CUPTI's, it lives on. */
-static char *shared_name(const char *kernel)
-{
-	static char names[64][sizeof(samples[0].kernel)];
-	size_t i = 0;
-
-	while (i < 63 && names[i][0] && strcmp(names[i], kernel) != 0)
-		i++;
-	if (!names[i][0])
-		strcpy(names[i], kernel);
-	return names[i];
-}
-
-/* At most `most` of a context, and how many are left. */
-static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most)
-{
-	size_t kept = 0;
-
-	pthread_mutex_lock(&samples_lock);
-	for (size_t i = 0; i < n_samples; i++) {
-		CUpti_PCSamplingPCData *pc = &data->pPcData[data->totalNumPcs];
-
-		if (samples[i].context != context || data->totalNumPcs == most) {
-			data->remainingNumPcs += samples[i].context == context;
-			samples[kept++] = samples[i];
-			continue;
-		}
-		pc->cubinCrc = samples[i].module;
-		pc->pcOffset = samples[i].offset;
-		pc->functionName = shared_name(samples[i].kernel);
-		pc->stallReasonCount = 1;
-		pc->stallReason[0].pcSamplingStallReasonIndex = samples[i].reason;
-		pc->stallReason[0].samples = samples[i].samples;
-		/* Those of "not issued" are among the others. */
-		data->totalSamples += samples[i].reason == NUMBER_OF(1) ? 0 : samples[i].samples;
-		data->totalNumPcs++;
-	}
-	n_samples = kept;
-	data->totalSamples += samples_dropped;
-	data->droppedSamples = samples_dropped;
-	samples_dropped = 0;
-	pthread_mutex_unlock(&samples_lock);
-}
-
-/* A few only, so that one call is not enough. */
-EXPORTED CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams *params)
-{
-	atomic_fetch_add(&fetches, 1);
-	if (is("broken"))
-		return CUPTI_ERROR_UNKNOWN;
-	hand_out(params->ctx, params->pcSamplingData, 100);
-	return is("full") ? CUPTI_ERROR_OUT_OF_MEMORY : CUPTI_SUCCESS;
-}
-
-EXPORTED CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *params)
-{
-	hand_out(params->ctx, AT_END(params->ctx), AT_END(params->ctx)->collectNumPcs);
-	AT_END(params->ctx) = NULL;
-	return CUPTI_SUCCESS;
-}
-
-EXPORTED CUptiResult cuptiGetCubinCrc(CUpti_GetCubinCrcParams *params)
-{
-	params->cubinCrc = params->cubinSize;
-	return CUPTI_SUCCESS;
-}
-
-EXPORTED CUptiResult cuptiGetSassToSourceCorrelation(CUpti_GetSassToSourceCorrelationParams *params)
-{
-	char file[80];
-
-	snprintf(file, sizeof(file), "%s.cu", params->functionName);
-	params->lineNumber = (uint32_t)params->pcOffset / 16;
-	params->fileName = strdup(file);
-	params->dirName = strdup("/src");
 	return CUPTI_SUCCESS;
 }
 
@@ -507,7 +663,6 @@ EXPORTED CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_
 {
 	if (strcmp(params->pChipName, "FAKE") != 0)
 		return CUPTI_ERROR_UNKNOWN;
-	device.added = 0;
 	params->pHostObject = (void *)&device;
 	return CUPTI_SUCCESS;
 }
@@ -529,47 +684,69 @@ cuptiProfilerHostGetBaseMetrics(CUpti_Profiler_Host_GetBaseMetrics_Params *param
 EXPORTED CUptiResult
 cuptiProfilerHostGetSubMetrics(CUpti_Profiler_Host_GetSubMetrics_Params *params)
 {
-	params->numOfSubmetrics = 2;
+	params->numOfSubmetrics = N_PARTS;
 	params->ppSubMetrics = (const char **)parts;
 	return CUPTI_SUCCESS;
 }
 
-/* More than three need a second pass. */
+/* More than three of one pass each need a second; those that need several share the first with the others. */
 EXPORTED CUptiResult
 cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params *params)
 {
-	device.added = (unsigned int)params->numMetrics;
+	unsigned int simple = 0;
+
+	device.passes = 1;
+	for (size_t i = 0; i < params->numMetrics; i++) {
+		bool sm = !strncmp(params->ppMetricNames[i], "sm__throughput", 14);
+		bool l1 = !strncmp(params->ppMetricNames[i], "l1tex__throughput", 17);
+
+		device.passes += sm ? 4 : l1 ? 2 : 0;
+		simple += !sm && !l1;
+	}
+	device.passes += simple > 3;
 	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult
 cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Params *params)
 {
-	params->configImageSize = 1;
+	params->configImageSize = sizeof(struct config);
 	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult
 cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_Params *params)
 {
-	params->pConfigImage[0] = (uint8_t)device.added;
+	*(struct config *)(void *)params->pConfigImage =
+		(struct config){ .passes = (uint8_t)device.passes };
 	return CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult
 cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params *params)
 {
-	params->numOfPasses = params->pConfigImage[0] > 3 ? 2 : 1;
+	params->numOfPasses = ((const struct config *)(const void *)params->pConfigImage)->passes;
 	return CUPTI_SUCCESS;
 }
 
-static double of_launch(const char *metric)
+static double of_metric(const char *metric)
 {
 	if (!strncmp(metric, "gpu__time", 9))
 		return 10;
 	if (exact.confused)
 		return NAN;
-	return !strncmp(metric, "dram", 4) ? 1000 : !strncmp(metric, "sm__ops", 7) ? 4000 : NAN;
+	return !strncmp(metric, "dram", 4)		   ? 1000
+	       : !strncmp(metric, "sm__ops", 7)		   ? 4000
+	       : !strncmp(metric, "sm__throughput", 14)	   ? 0.01
+	       : !strncmp(metric, "l1tex__throughput", 17) ? 2
+							   : NAN;
+}
+
+static double of_launch(const char *metric, uint64_t n)
+{
+	if (!strncmp(metric, "gpc__", 5))
+		return exact.confused ? NAN : 1e9;
+	return of_metric(metric) * (double)n;
 }
 
 EXPORTED CUptiResult
@@ -579,8 +756,10 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 	uint64_t middle = data->times[params->rangeIndex] + device.interval_ns / 2;
 
 	for (size_t i = 0; !device.interval_ns && i < params->numMetrics; i++)
-		params->pMetricValues[i] = of_launch(params->ppMetricNames[i]) *
-					   (double)data->times[params->rangeIndex];
+		params->pMetricValues[i] = data->all_passes
+						   ? of_launch(params->ppMetricNames[i],
+							       data->times[params->rangeIndex])
+						   : NAN;
 	for (size_t i = 0; device.interval_ns && i < params->numMetrics; i++)
 		params->pMetricValues[i] = !strncmp(params->ppMetricNames[i], "sm__cycles", 10)
 						   ? middle / TENTH_NS % 2 ? 80 : 0
@@ -593,13 +772,13 @@ EXPORTED CUptiResult
 cuptiPmSamplingGetCounterAvailability(CUpti_PmSampling_GetCounterAvailability_Params *params)
 {
 	params->counterAvailabilityImageSize = 1;
-	return is("denied") ? CUPTI_ERROR_INSUFFICIENT_PRIVILEGES : CUPTI_SUCCESS;
+	return fake_is("denied") ? CUPTI_ERROR_INSUFFICIENT_PRIVILEGES : CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult cuptiPmSamplingEnable(CUpti_PmSampling_Enable_Params *params)
 {
 	params->pPmSamplingObject = (void *)&device;
-	return is("held") ? CUPTI_ERROR_INVALID_OPERATION : CUPTI_SUCCESS;
+	return fake_is("held") ? CUPTI_ERROR_INVALID_OPERATION : CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult cuptiPmSamplingDisable(CUpti_PmSampling_Disable_Params *params)
@@ -656,7 +835,7 @@ EXPORTED CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Param
 	params->decodeStopReason = data->n == data->capacity
 					   ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
 					   : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
-	params->overflow = is("full") && ++device.drains % 10 == 0;
+	params->overflow = fake_is("full") && ++device.drains % 10 == 0;
 	return CUPTI_SUCCESS;
 }
 

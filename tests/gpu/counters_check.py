@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hardware counters against others who count: counters_check.py [BUILD] [--only timeline,cost,recorder,exact,pc]
+"""Hardware counters against others who count: counters_check.py [BUILD] [--only timeline,cost,recorder,exact,replay,pc]
 
 timeline  'run --counters timeline' while known kernels run, against NVML's readings of the same moments; the times of
           samples against those of the program
@@ -8,6 +8,9 @@ cost      a training and large products, with and without sampling every millise
 recorder  'run --counters recorder' of a program one of whose steps is slow: when the seconds before are on disk
 exact     'run --counters' of single kernels (with MOESCOPE_TRUST=1) against Nsight Compute and arithmetic: DRAM bytes, tensor
           operations, L2 hit rate and SM use of each of the known kernels; and by their NVTX ranges against arithmetic
+replay    'run --replay kernel' (with MOESCOPE_TRUST=1): the result of a program whose kernels write what they read, one of
+          them the host's memory; throughputs of the known kernels against Nsight Compute; times and clocks beside those of
+          one pass; what a replayed launch costs
 pc        'run --counters pc' (with MOESCOPE_TRUST=1) of a program whose warps wait at a known line: its result, the line and
           the reason, all samples accounted for, and what it costs
 
@@ -209,15 +212,15 @@ METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.
 ROUNDS = 12
 
 
-def by_nsight(folder):
+def by_nsight(folder, metrics=METRICS):
     log = os.path.join(folder, "ncu.csv")
     subprocess.run(["ncu", "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--csv", "--page",
-                    "raw", "--metrics", ",".join(METRICS), "--log-file", log, sys.executable,
+                    "raw", "--metrics", ",".join(metrics), "--log-file", log, sys.executable,
                     os.path.join(HERE, "known_kernels.py")], check=True, stdout=subprocess.DEVNULL, timeout=300)
     with open(log, encoding="utf-8") as file:
         lines = [line for line in file if not line.startswith("==")]
     rows = list(csv.DictReader(lines))[1:]  # the first has the units
-    return [{m: float(row[m].replace(",", "")) for m in METRICS} for row in rows]
+    return [{m: float(row[m].replace(",", "")) for m in metrics} for row in rows]
 
 
 def hit_rate(values):
@@ -278,6 +281,79 @@ def exact(args, folder):
     return results
 
 
+THROUGHPUTS = tuple(f"{unit}__throughput.avg.pct_of_peak_sustained_elapsed" for unit in ("sm", "lts"))
+
+
+def replay(args, folder):
+    if not os.environ.get("MOESCOPE_TRUST"):
+        print("skip replay: it wants MOESCOPE_TRUST=1")
+        return {}
+    import known_kernels
+
+    def told(run, program, *command, env=None):
+        r = subprocess.run([*command, sys.executable, os.path.join(HERE, program)], env=env, capture_output=True, text=True,
+                           check=False, timeout=500)
+        if r.returncode:
+            raise AssertionError(f"{r.returncode} {r.stderr}")
+        if run:
+            facts = {row["key"]: row["value"] for row in sql(args, run, "select key, value from facts")}
+            print(r.stderr.strip(), "|", facts.get("kernels counted"), "|", facts.get("counters of kernels"))
+        return r.stdout, facts.get("kernels counted") or "" if run else ""
+
+    def counted(run, *more):
+        return (args.tool, "run", "--no-auto", "--counters", ",".join(THROUGHPUTS), "--replay", "kernel", "--launch-count", "100000",
+                *more, "-o", run, "--")
+
+    results, run = {}, os.path.join(folder, "in-place.mscope")
+    bare = json.loads(told(None, "in_place.py")[0].splitlines()[-1])
+    again = json.loads(told(None, "in_place.py")[0].splitlines()[-1])
+    out, words = told(run, "in_place.py", *counted(run))
+    ours = json.loads(out.splitlines()[-1])
+    kinds = {row["replayed"]: int(row["n"]) for row in sql(
+        args, run, "select section is not null replayed, count(distinct profile) n from metrics group by 1")}
+    print(f"in place: {kinds.get('1', 0)} launches replayed, {kinds.get('0', 0)} counted in one pass; {bare['seconds']:.2f} s bare, "
+          f"{ours['seconds']:.2f} s counted")
+    # What differs from run to run by itself says nothing.
+    for key in ("total", "weighted", "product", "host"):
+        if bare[key] == again[key]:
+            results[f"replay: the same {key}"] = ours[key] == bare[key]
+        else:
+            print(f"in place: {key} differs without moescope, too")
+    results["replay: the result can be compared"] = bare["total"] == again["total"] and bare["host"] == again["host"]
+    results["replay: kernels were replayed"] = kinds.get("1", 0) > 40
+    results["replay: memory of the host left alone"] = "that have memory of the host" in words
+
+    run = os.path.join(folder, "replay.mscope")
+    begin = time.monotonic()
+    told(run, "known_kernels.py", *counted(run), env=dict(os.environ, ROUNDS=str(ROUNDS)))
+    print(f"known kernels: {time.monotonic() - begin:.1f} s in all")
+    found = {}
+    for row in sql(args, run, "select r.name operation, m.name, avg(m.value) value from ranges r join counted_launches c on c.time_ns "
+                   "between r.start_ns and r.end_ns join metrics m on m.profile = c.profile where m.section is not null group by 1, 2"):
+        found.setdefault(row["operation"], {})[row["name"]] = float(row["value"])
+    operations = ("sum", "add", "gemm_bf16", "gemm_fp32", "gemm_fp8", "grouped_gemm", "attention", "gather", "softmax",
+                  "layernorm", "transpose")
+    compared = 0
+    for name, theirs in zip(operations, by_nsight(folder, THROUGHPUTS)):
+        mine = found.get(name)
+        if not mine:
+            print(f"{name} was not replayed")
+            continue
+        compared += 1
+        print(f"{name}: " + ", ".join(f"{metric.split('.')[0]} {mine.get(metric, float('nan')):.1f}% "
+                                      f"(Nsight Compute {theirs[metric]:.1f}%)" for metric in THROUGHPUTS))
+        if name not in known_kernels.CACHED:
+            results[f"replay: {name} beside Nsight Compute"] = all(
+                abs(mine.get(metric, float("inf")) - theirs[metric]) <= 3 for metric in THROUGHPUTS)
+    results["replay: known kernels were replayed"] = compared >= 5
+    r = subprocess.run([args.tool, "counters", run, "--json", "--limit", "0"], capture_output=True, text=True, check=False)
+    doubts = {(row["short_name"], row["doubt"]) for row in json.loads(r.stdout)["rows"] if row["doubt"]}
+    for doubt in sorted(doubts):
+        print("doubt:", *doubt)
+    results["replay: no share beyond 100%"] = not any("100%" in doubt for _, doubt in doubts)
+    return results
+
+
 def pc(args, folder):
     if not os.environ.get("MOESCOPE_TRUST"):
         print("skip pc: it wants MOESCOPE_TRUST=1")
@@ -321,7 +397,7 @@ def pc(args, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", nargs="?", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "build"))
-    parser.add_argument("--only", default="timeline,cost,recorder,exact,pc")
+    parser.add_argument("--only", default="timeline,cost,recorder,exact,replay,pc")
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--keep", metavar="FOLDER", help="the runs are written there, and stay")
     parser.add_argument("--phases", help=argparse.SUPPRESS)
@@ -339,7 +415,7 @@ def main():
     with contextlib.nullcontext(args.keep) if args.keep else tempfile.TemporaryDirectory() as folder:
         for part in args.only.split(","):
             try:
-                results.update({"timeline": timeline, "cost": cost, "recorder": recorder, "exact": exact, "pc": pc}[part](args, folder))
+                results.update({"timeline": timeline, "cost": cost, "recorder": recorder, "exact": exact, "replay": replay, "pc": pc}[part](args, folder))
             except (AssertionError, subprocess.SubprocessError) as why:
                 print(f"FAIL {part}: {why}")
                 results[part] = False

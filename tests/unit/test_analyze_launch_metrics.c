@@ -152,13 +152,85 @@ static void test_units(void **state)
 	fake_run_free(run);
 }
 
+static void add_value(struct run *run, uint32_t launch, const char *section, const char *metric,
+		      double value)
+{
+	fake_add_metric(run, 0,
+			&(struct row_metric){ .launch = launch,
+					      .profile = (uint32_t)run->metric.n,
+					      .section = section ? fake_string(run, section) : 0,
+					      .name = fake_string(run, metric),
+					      .value = value });
+}
+
+static const struct launch_metric_row *row_of(const struct run *run, const struct launch_metrics *m,
+					      const char *kernel, const char *metric, bool replayed)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (!strcmp(run_string(run, m->rows[i].kernel), kernel) &&
+		    !strcmp(run_string(run, m->rows[i].metric), metric) &&
+		    (m->rows[i].section != 0) == replayed)
+			return &m->rows[i];
+	fail_msg("no row of %s", metric);
+	return NULL;
+}
+
+/* Beside what launches of one pass and of the same shape vary by themselves: 100 to 120. */
+static void test_doubt(void **state)
+{
+	static const char time[] = "gpu__time_duration.sum",
+			  clock[] = "gpc__cycles_elapsed.avg.per_second",
+			  share[] = "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+			  passes[] = "replayed in 5 passes";
+	struct run *run = fake_run_new();
+	uint32_t like = fake_launch(run, "like"), longer = fake_launch(run, "longer"),
+		 slower = fake_launch(run, "slower"), over = fake_launch(run, "over"),
+		 other = fake_launch(run, "other"), alone = fake_launch(run, "alone");
+	const struct {
+		uint32_t launch;
+		double time, clock, share;
+	} replays[] = { { like, 131, 0.96e9, 100 },
+			{ longer, 150, 1e9, 40 },
+			{ slower, 110, 0.9e9, 40 },
+			{ over, 110, 1e9, 101 } };
+	struct launch_metrics m;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(replays) / sizeof(replays[0]); i++) {
+		add_value(run, replays[i].launch, NULL, time, 100);
+		add_value(run, replays[i].launch, NULL, time, 120);
+		add_value(run, replays[i].launch, NULL, clock, 1e9);
+		add_value(run, replays[i].launch, passes, time, replays[i].time);
+		add_value(run, replays[i].launch, passes, clock, replays[i].clock);
+		add_value(run, replays[i].launch, passes, share, replays[i].share);
+	}
+	/* Another profiler's section, and a kernel that nothing can be compared with. */
+	add_value(run, other, "GPU Speed Of Light Throughput", share, 104);
+	add_value(run, alone, passes, time, 300);
+	assert_int_equal(launch_metrics_analyze(run, &m), 0);
+	assert_string_equal(row_of(run, &m, "like", share, true)->doubt, "");
+	assert_string_equal(row_of(run, &m, "like", time, false)->doubt, "");
+	assert_string_equal(row_of(run, &m, "longer", share, true)->doubt,
+			    "the kernel took 25% longer than in launches of one pass");
+	assert_string_equal(row_of(run, &m, "slower", share, true)->doubt,
+			    "the clock was 10% lower than in launches of one pass");
+	assert_string_equal(row_of(run, &m, "over", share, true)->doubt,
+			    "more than 100%: the passes do not fit together");
+	assert_string_equal(row_of(run, &m, "over", time, true)->doubt, "");
+	assert_string_equal(row_of(run, &m, "other", share, true)->doubt, "");
+	assert_string_equal(row_of(run, &m, "alone", time, true)->doubt, "");
+	/* Of "longer" and "slower" all three, of "over" one. */
+	assert_int_equal(m.doubted, 7);
+	launch_metrics_release(&m);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_short_names),
-		cmocka_unit_test(test_extremes),
-		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_groups),	 cmocka_unit_test(test_short_names),
+		cmocka_unit_test(test_extremes), cmocka_unit_test(test_units),
+		cmocka_unit_test(test_doubt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,11 +223,12 @@ static void take_plan(void *context, const char *line)
 		buf_printf(&planned->groups, "%s%s", planned->groups.size ? ";" : "", line + 6);
 }
 
-int counters_plan(const char *words, char **ret_groups, counters_line *tell, void *context,
-		  struct err *err)
+int counters_plan(const char *words, bool replay, char **ret_groups, counters_line *tell,
+		  void *context, struct err *err)
 {
 	struct planned planned = { .tell = tell, .context = context };
-	int r = ask((char *[]){ "plan", (char *)words }, take_plan, &planned, err);
+	int r = ask((char *[]){ replay ? "replay" : "plan", (char *)words }, take_plan, &planned,
+		    err);
 
 	if (r == 0 && (planned.groups.failed || !planned.groups.size))
 		r = err_set(err, -EIO,

@@ -209,6 +209,8 @@ void joined_forget(void);
 void probe_wait_for_room(struct ring *ring, uint32_t bytes);
 /* Waits until what was recorded is in the shard; 0, or -ETIMEDOUT. */
 int probe_flush(void);
+/* What others see of the session before it is in the shard; NULL: none. Any thread, without a lock. */
+struct ring_header *probe_shared(void);
 extern struct wake probe_drain_wake; /* for the life of the process: late calls may still use it */
 /* Likewise, until the drain has found a place for the ring in the buffer file. */
 void probe_wait_for_place(const struct ring *ring);

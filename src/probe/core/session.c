@@ -29,7 +29,8 @@ static struct moescope_stats last_stats; /* of the last session */
 static char *run_dir;
 static _Atomic(const char *) told_run_dir; /* the same, in memory that is never freed */
 static _Atomic(const char *) told_shard;
-static bool own_run_dir; /* created here, so run.json is ours to finish */
+static _Atomic(struct ring_header *) shared; /* likewise: stays as an address */
+static bool own_run_dir;		     /* created here, so run.json is ours to finish */
 static int64_t started_ns;
 static uint32_t sessions;
 static bool lost_by_fork; /* the session: this is a child */
@@ -378,6 +379,7 @@ static int start_locked(const char *path, const struct moescope_options *options
 	started_ns = clock_monotonic_ns();
 	atomic_store(&told_run_dir, told(run_dir));
 	atomic_store(&told_shard, told(recorder->shard));
+	atomic_store(&shared, recorder->rings->header);
 	atomic_store(&probe_session, ++sessions);
 	steps_start(options->level, recorder->rings, by_program);
 	return 0;
@@ -462,6 +464,7 @@ void moescope_stop(void)
 		recorder->open_spans = open_spans;
 		steps_stop();
 		names_set_log(NULL);
+		atomic_store(&shared, NULL);
 		recorder_stop(recorder);
 		life_guard_stop();
 		atomic_store(&told_run_dir, NULL);
@@ -584,9 +587,15 @@ void session_forget(void)
 	pthread_setspecific(thread_key, NULL);
 	thread_ring = NULL;
 	run_dir = NULL;
+	atomic_store(&shared, NULL);
 	atomic_store(&told_run_dir, NULL);
 	atomic_store(&told_shard, NULL);
 	own_run_dir = false;
+}
+
+struct ring_header *probe_shared(void)
+{
+	return atomic_load(&shared);
 }
 
 static uint32_t environment_number(const char *name)

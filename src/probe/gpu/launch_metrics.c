@@ -39,6 +39,19 @@ void moescope_launch_metrics(const struct row_launch *launch, struct row_metric 
 	}
 }
 
+void moescope_launches_counted(uint64_t counted, uint64_t wanted, uint32_t groups_seen,
+			       uint32_t groups)
+{
+	struct ring_header *shared = probe_shared();
+
+	if (!shared)
+		return;
+	atomic_store_explicit(&shared->counting.counted, counted, memory_order_relaxed);
+	atomic_store_explicit(&shared->counting.groups_seen, groups_seen, memory_order_relaxed);
+	atomic_store_explicit(&shared->counting.groups, groups, memory_order_relaxed);
+	atomic_store_explicit(&shared->counting.wanted, wanted, memory_order_release);
+}
+
 void moescope_pc_samples(const struct row_pc_sample *rows, size_t n)
 {
 	_Static_assert(sizeof(*rows) % 8 == 0, "rows keep the ring aligned");

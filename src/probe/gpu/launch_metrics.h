@@ -18,6 +18,9 @@ MOESCOPE_API void moescope_launch_begins(const struct row_launch *launch, uint32
  * full. */
 MOESCOPE_API void moescope_launch_metrics(const struct row_launch *launch, struct row_metric *rows,
 					  size_t n);
+/* How far counting is, for whoever looks at the buffer file from outside: a few stores. One caller at a time. */
+MOESCOPE_API void moescope_launches_counted(uint64_t counted, uint64_t wanted, uint32_t groups_seen,
+					    uint32_t groups);
 /* Records rows of samples, unless recording is paused. Any thread. */
 MOESCOPE_API void moescope_pc_samples(const struct row_pc_sample *rows, size_t n);
 /* Runs the function on a thread of ours, which no signal of the program reaches. 0 or -errno. One at a time. */

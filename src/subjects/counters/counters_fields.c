@@ -26,6 +26,13 @@ static struct cell kernel_name(const struct field_row *at)
 	return row->kernel ? cell_text(row->name) : cell_absent(UNNAMED);
 }
 
+static struct cell doubt(const struct field_row *at)
+{
+	const struct launch_metric_row *row = at->item;
+
+	return row->doubt[0] ? cell_text(row->doubt) : cell_absent(row->no_doubt);
+}
+
 static const struct field fields[] = {
 	{ "kernel", NULL, UNIT_TEXT, MAY_READ(TEXT, kernel_name),
 	  .meaning = "name of the kernel, demangled" },
@@ -42,8 +49,11 @@ static const struct field fields[] = {
 	{ "max", "max", UNIT_COUNT, OF(max) },
 	{ "text", NULL, UNIT_TEXT, MAY_READ(TEXT, text),
 	  .meaning = "a value that is not a number, when all launches have the same" },
-	{ "section", NULL, UNIT_TEXT, STRING(section), .none = "the file has no sections",
-	  .meaning = "of Nsight Compute's details page" },
+	{ "section", NULL, UNIT_TEXT, STRING(section), .none = "it has none",
+	  .meaning =
+		  "of Nsight Compute's details page; of run --replay in how many passes it was counted" },
+	{ "doubt", NULL, UNIT_TEXT, MAY_READ(TEXT, doubt),
+	  .meaning = "what says that the passes of replayed launches do not fit together" },
 };
 
 const struct field_set counters_fields = {

@@ -7,6 +7,20 @@
 #include "subjects/counters/launch_metrics.h"
 #include "subjects/pages/pages.h"
 
+/* The first of the rows says what it is about. */
+static void tell_doubt(const struct launch_metrics *m, struct page *page)
+{
+	for (size_t i = 0; i < m->n && m->doubted; i++)
+		if (m->rows[i].doubt[0]) {
+			page_words(
+				page, 2, 4,
+				"replayed kernels whose passes may not fit together (rows: %zu), such as %s: %s; "
+				"--json has all as 'doubt'",
+				m->doubted, m->rows[i].short_name, m->rows[i].doubt);
+			return;
+		}
+}
+
 static void counters_page(const struct scene *scene, const struct grid *grid, struct page *page)
 {
 	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
@@ -18,6 +32,7 @@ static void counters_page(const struct scene *scene, const struct grid *grid, st
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
+	tell_doubt(m, page);
 	page_line(page, 2,
 		  "profiled: launches %" PRIu64 ", of kernels %" PRIu64 ", values %" PRIu64,
 		  m->launches, m->kernels, m->values);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "base/cmp.h"
 #include "base/text/scaled_units.h"
 #include "device/sheets/kernel_name.h"
+#include "subjects/counters/replayed.h"
 
 /* A row of the table with what it is grouped by. */
 struct entry {
@@ -145,6 +147,54 @@ static struct launch_metric_row make_row(const struct run *run, const struct ent
 	return row;
 }
 
+/* Shares of a peak and of a whole cannot be more, but for what counters round. */
+#define SHARE_MOST 100.5
+
+static bool is_share(const char *metric)
+{
+	size_t length = strlen(metric);
+
+	return strstr(metric, ".pct_of_peak") ||
+	       (length > 4 && strcmp(metric + length - 4, ".pct") == 0);
+}
+
+static void doubt_row(const struct run *run, const struct replayed *replayed,
+		      struct launch_metric_row *row)
+{
+	const struct replayed_kernel *kernel;
+
+	row->no_doubt = "it was counted in one pass, or by another profiler";
+	if (!replayed_section(run, row->section))
+		return;
+	row->no_doubt =
+		"its passes were like launches of one pass, or there are none to compare with";
+	kernel = replayed_find(replayed, row->kernel, row->section);
+	if (row->max.known && row->max.v > SHARE_MOST && is_share(run_string(run, row->metric)))
+		snprintf(row->doubt, sizeof(row->doubt),
+			 "more than 100%%: the passes do not fit together");
+	else if (kernel && fabs(kernel->clock_pct) > REPLAYED_CLOCK_PCT)
+		snprintf(row->doubt, sizeof(row->doubt),
+			 "the clock was %.0f%% %s than in launches of one pass",
+			 fabs(kernel->clock_pct), kernel->clock_pct < 0 ? "lower" : "higher");
+	else if (kernel && fabs(kernel->time_pct) > REPLAYED_TIME_PCT)
+		snprintf(row->doubt, sizeof(row->doubt),
+			 "the kernel took %.0f%% %s than in launches of one pass",
+			 fabs(kernel->time_pct), kernel->time_pct < 0 ? "less" : "longer");
+}
+
+static int doubt_rows(const struct run *run, struct launch_metrics *m)
+{
+	struct replayed replayed;
+	int r = replayed_compare(run, &replayed);
+
+	for (size_t i = 0; r >= 0 && i < m->n; i++) {
+		doubt_row(run, &replayed, &m->rows[i]);
+		m->doubted += m->rows[i].doubt[0] != '\0';
+	}
+	replayed_release(&replayed);
+	return r;
+}
+
 /* Of the kernel of all n rows, which is kept in ret_whole. */
 static int name_kernel(const struct run *run, const struct demangler *demangler,
 		       struct launch_metric_row *rows, size_t n, char **ret_whole)
@@ -263,6 +313,8 @@ int launch_metrics_analyze(const struct run *run, struct launch_metrics *ret_met
 		m.rows[m.n++] = make_row(run, &entries[i], end - i);
 	}
 	r = name_kernels(run, &m);
+	if (r >= 0)
+		r = doubt_rows(run, &m);
 	qsort(m.rows, m.n, sizeof(*m.rows), by_file);
 	m.launches = count_launches(entries, t->n);
 	free(entries);

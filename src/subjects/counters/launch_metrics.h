@@ -6,6 +6,8 @@
  * mean, min, max  over the launches whose value is a number, in the row's unit: that of the first
  *                 launch. Values with another prefix (ms for us) are converted
  * text            of values that are no numbers, when all of them are the same
+ * doubt           of metrics that were counted in several passes, each a run of the kernel (run --replay): what says
+ *                 that these were not alike (replayed.h), or a share beyond 100%
  */
 #ifndef SUBJECTS_LAUNCH_METRICS_H
 #define SUBJECTS_LAUNCH_METRICS_H
@@ -23,10 +25,12 @@ struct launch_metric_row {
 	bool attribute;				/* of the device, not of the launch */
 	uint64_t launches, numbers;
 	struct value mean, min, max;
-	uint32_t text;	     /* string; 0: numbers, or several texts */
-	const char *no_text; /* why text is 0 */
-	size_t first;	     /* row of the table that it begins with */
-	size_t kernel_first; /* the same of the kernel */
+	uint32_t text;	      /* string; 0: numbers, or several texts */
+	const char *no_text;  /* why text is 0 */
+	char doubt[96];	      /* why its passes may not fit together; "": nothing says so */
+	const char *no_doubt; /* why there is none */
+	size_t first;	      /* row of the table that it begins with */
+	size_t kernel_first;  /* the same of the kernel */
 };
 
 struct launch_metrics {
@@ -37,6 +41,7 @@ struct launch_metrics {
 	uint64_t launches; /* that were profiled: of all processes */
 	uint64_t kernels;  /* names */
 	uint64_t values;
+	size_t doubted; /* rows */
 };
 
 int launch_metrics_analyze(const struct run *run, struct launch_metrics *ret_metrics);
