@@ -45,7 +45,7 @@ static const struct option_desc own[] = {
 	  .short_name = 'd',
 	  .kind = OPTION_STRING,
 	  .metavar = "TIME",
-	  .help = "how long to look, such as 10s or 2m; a bare number is seconds",
+	  .help = "how long to record, such as 10s or 2m; a bare number is seconds",
 	  .default_text = "until the program ends, or Ctrl-C",
 	  .offset = offsetof(struct values, duration) },
 	{ .name = "inside",
@@ -64,7 +64,7 @@ static const struct option_desc own[] = {
 	  .metavar = "N",
 	  .min = 1,
 	  .max = SAMPLER_HZ_MOST,
-	  .help = "looks a second, at most; fewer if they take more than 1% of a processor",
+	  .help = "samples per second, at most; fewer if sampling takes more than 1% of a processor",
 	  .default_text = "100",
 	  .offset = offsetof(struct values, rate) },
 	{ .name = "quiet",
@@ -82,7 +82,7 @@ static const struct example examples[] = {
 	{ "moescope attach $(pgrep -of train.py) -o slow.mscope",
 	  "Until Ctrl-C, with a name of your choice." },
 	{ "moescope attach 4711 --inside --steps 50",
-	  "With kernels, steps and phases, as 'moescope run' has them." },
+	  "Also kernels, steps and phases, as with 'moescope run'." },
 	{ NULL, NULL },
 };
 
@@ -228,12 +228,12 @@ static int look(struct attach *attach, pid_t pid, const char *name, const struct
 	run_lock_release(path, lock_fd, r == 0);
 	free(path);
 	if (r < 0)
-		return fail("the run in %s has no end noted: %s", name, err.message);
+		return fail("cannot note the end of the run in %s: %s", name, err.message);
 	if (!values->quiet) {
 		bool joined = attach->joining.state == JOIN_ENDED;
 
 		say("run in %s%s%s%s; next: moescope %s %s", name,
-		    ended ? ", to the program's end" : ", the program goes on",
+		    ended ? ", to the program's end" : ", the program continues",
 		    joined ? "; joining stopped its main thread for " : "",
 		    joined ? format_ns((double)attach->joining.stopped_ns).text : "",
 		    joined ? "report" : "stacks", name);
@@ -254,7 +254,7 @@ static int run_attach(struct invocation *inv)
 		return usage_error(inv->command, "%s", err.message);
 	if (values->steps && !values->inside)
 		return usage_error(inv->command,
-				   "--steps needs --inside: steps are seen from there.");
+				   "--steps needs --inside: steps are only visible from inside.");
 	attach.process = open_process(inv->args[0], &pid);
 	if (attach.process < 0)
 		return -attach.process;
@@ -280,15 +280,16 @@ static int run_attach(struct invocation *inv)
 const struct command cmd_attach = {
 	.name = "attach",
 	.purpose = PURPOSE_RECORD,
-	.summary = "look at a program that is already running",
+	.summary = "record a program that is already running",
 	.words = "PID",
 	.description =
-		"Records, in a run directory, where the threads of a process and of those that it "
-		"starts are: functions of Python and native ones, working and waiting ('moescope "
-		"stacks'), and what the machine does meanwhile ('moescope host'). Everything is read from outside: the program is not stopped, runs nothing of "
-		"moescope's and is left as it was. With --inside, a Python from 3.9 to 3.13 is stopped for a "
-		"moment and then loads the probe: GPU work is recorded from then on, and, beside PyTorch, steps "
-		"and phases. All of that is taken out again at the end, but the library stays in its memory, idle.",
+		"Samples the threads of a process and its children into a run directory: Python and "
+		"native functions, running and waiting ('moescope stacks'), and what the machine does "
+		"meanwhile ('moescope host'). Everything is read from outside: the program is not "
+		"stopped, runs no code of moescope's and stays as it was. With --inside, a Python 3.9 to 3.13 "
+		"process is stopped for a moment and then loads the probe, which records GPU work and, with "
+		"PyTorch, steps and phases. At the end the probe is removed again, except for the idle library "
+		"in the program's memory.",
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

@@ -168,7 +168,7 @@ static int run_compare(struct invocation *inv)
 const struct command cmd_compare = {
 	.name = "compare",
 	.purpose = PURPOSE_COMPARE,
-	.summary = "runs or groups of runs side by side; noise is called noise",
+	.summary = "runs or groups of runs side by side, noise told from change",
 	.words = "[RUN]...",
 	.description =
 		"Compares each run with the first: step time, tokens per second, phases, device "

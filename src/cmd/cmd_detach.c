@@ -24,7 +24,7 @@
 static const struct option_group groups[] = { { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope detach 4711", "The run of the attach is whole when this returns." },
+	{ "moescope detach 4711", "When this returns, the run is complete." },
 	{ NULL, NULL },
 };
 
@@ -86,20 +86,20 @@ static int run_detach(struct invocation *inv)
 	if (fd >= 0)
 		close(fd);
 	return done ? EXIT_OK
-		    : fail("process %ld has not been left for a minute: its Python does not come to "
-			   "run anything; it will be left when it does.",
+		    : fail("cannot leave process %ld for a minute now: its Python runs no code; "
+			   "moescope leaves when it does.",
 			   pid);
 }
 
 const struct command cmd_detach = {
 	.name = "detach",
 	.purpose = PURPOSE_RECORD,
-	.summary = "end an attach that goes on elsewhere",
+	.summary = "end an attach that was started elsewhere",
 	.words = "PID",
 	.description =
-		"Ends 'moescope attach PID' in another terminal, whose run is then whole, and returns when "
-		"nothing of it is left in the program. If that moescope was killed, what it had loaded into "
-		"the program leaves by itself within a second; this waits for it.",
+		"Ends 'moescope attach PID' in another terminal, completes its run, and returns when nothing "
+		"of it is left in the program. If that moescope was killed, what it had loaded into the "
+		"program leaves by itself within a second; detach waits for that.",
 	.groups = groups,
 	.examples = examples,
 	.max_args = 1,

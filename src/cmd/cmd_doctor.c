@@ -43,10 +43,10 @@ static const struct option_desc own[] = {
 static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope doctor", "Inspect this machine and record a little, for real." },
+	{ "moescope doctor", "Inspect this machine and make a short real recording." },
 	{ "moescope doctor --json", "The same for a script." },
 	{ "moescope doctor --stress",
-	  "Prove on this machine's GPU that collection can be switched under load." },
+	  "Test on this machine's GPU that collection can be switched under load." },
 	{ "moescope doctor --calibrate",
 	  "Measure its peaks, for 'moescope efficiency' and 'transfers'." },
 	{ NULL, NULL },

@@ -79,11 +79,11 @@ static const struct option_desc own[] = {
 	  .choices = format_names,
 	  .help = "chrome: trace-event JSON in the form of PyTorch's profiler, compressed; "
 		  "chrome-json: the same, plain; perfetto: a trace with tracks, counters and "
-		  "flows; folded: device time by host stack, folded-host: host time by stack, "
-		  "folded-heap: host memory at its peak by stack, "
-		  "for flame graphs; speedscope: profiles of threads and streams, speedscope-host: of "
-		  "threads by 'run --stacks'; pprof, pprof-host: what folded and folded-host have, for "
-		  "pprof, the latter with waiting time; openmetrics: the "
+		  "flows; for flame graphs, folded: device time by host stack, folded-host: host "
+		  "time by stack, folded-heap: host memory at its peak by stack; speedscope: "
+		  "profiles of threads and streams, speedscope-host: threads as sampled by 'run "
+		  "--stacks'; pprof, pprof-host: the data of folded and folded-host for pprof, the "
+		  "latter with waiting time; openmetrics: the "
 		  "totals of all tables, layers and extreme experts, for Prometheus; csv: a folder "
 		  "with one file per kind of record; sqlite: a database with the tables of Nsight "
 		  "Systems and all records",
@@ -117,7 +117,7 @@ static const struct example examples[] = {
 	{ "moescope export a.mscope --to folded -o - | flamegraph.pl > a.svg",
 	  "A flame graph of device time, by what the program was doing." },
 	{ "moescope export a.mscope --to pprof-host",
-	  "Writes a.host.pprof, by 'moescope run --stacks'." },
+	  "Writes a.host.pprof, the samples of 'moescope run --stacks'." },
 	{ "moescope export a.mscope --per-rank -o traces",
 	  "One file per rank, for TensorBoard and Holistic Trace Analysis." },
 	{ "moescope export a.mscope --to sqlite",

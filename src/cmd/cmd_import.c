@@ -146,12 +146,12 @@ static int run_import(struct invocation *inv)
 const struct command cmd_import = {
 	.name = "import",
 	.purpose = PURPOSE_RECORD,
-	.summary = "make a run from the trace of another profiler",
+	.summary = "convert another profiler's trace into a run",
 	.words = "FILE",
 	.description =
 		"Reads a trace of PyTorch's profiler (Kineto, JSON, optionally compressed), an "
 		"Nsight Systems SQLite export, an Nsight Compute or nvidia-smi CSV, or a PyTorch "
-		"memory snapshot, and makes a run of it. FILE may be a directory with the files "
+		"memory snapshot, and converts it into a run. FILE may be a directory with the files "
 		"of several ranks, which become one run on one clock. File types are detected "
 		"from their content. Anything unreadable is skipped and counted. Other commands "
 		"take such files directly in place of a run; importing saves reading them again.",

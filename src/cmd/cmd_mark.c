@@ -122,12 +122,12 @@ static int run_mark(struct invocation *inv)
 const struct command cmd_mark = {
 	.name = "mark",
 	.purpose = PURPOSE_RECORD,
-	.summary = "note a moment in a run that is being recorded",
+	.summary = "mark the current moment in a run being recorded",
 	.words = "RUN|PID TEXT",
 	.description =
-		"Puts an instant with a text into a run that 'moescope run' or 'moescope attach' is "
-		"recording, as moescope_mark() does inside the program: timelines and exports show it. The "
-		"program does not notice.",
+		"Adds a mark with a text to a run that 'moescope run' or 'moescope attach' is recording, "
+		"as moescope_mark() does inside the program. Timelines and exports show it. The program "
+		"does not notice.",
 	.groups = groups,
 	.examples = examples,
 	.max_args = 2,

@@ -240,11 +240,11 @@ const struct command cmd_mcp = {
 	.summary = "the same answers for AI agents, over the Model Context Protocol",
 	.words = "[DIR]",
 	.description =
-		"A server of the Model Context Protocol on standard input and output. An agent starts it "
-		"and asks: which runs there are, what is wrong with one (verdicts), its tables, what a "
-		"figure means, SQL, two runs compared. Every answer has at most 4,000 tokens and says "
-		"what it leaves out. DIR has the runs, and nothing outside it is read; a run in its place "
-		"is served alone. The default is the current directory.",
+		"A Model Context Protocol server on standard input and output, started by an agent. It "
+		"answers which runs exist, what is wrong with one (verdicts), its tables, what a figure "
+		"means, SQL queries and comparisons of two runs. Every answer has at most 4,000 tokens and "
+		"says what it leaves out. It serves the runs in DIR, by default the current directory, or "
+		"the one run given instead, and reads nothing else.",
 	.examples = examples,
 	.max_args = 1,
 	.completion = COMPLETE_DIR,

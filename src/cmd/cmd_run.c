@@ -125,69 +125,70 @@ static const struct option_desc own[] = {
 	  .offset = offsetof(struct values, ring_kb) },
 	{ .name = "no-auto",
 	  .kind = OPTION_FLAG,
-	  .help = "do not look for steps, phases and operations in programs of PyTorch",
+	  .help = "do not find steps, phases and operations in PyTorch programs",
 	  .offset = offsetof(struct values, no_auto) },
 	{ .name = "stacks",
 	  .kind = OPTION_FLAG,
-	  .help = "look at the program's threads from outside, many times a second, for 'moescope stacks': "
-		  "functions of Python and native ones, working and waiting; the program is never stopped",
+	  .help = "sample the stacks of the program's threads from outside, for 'moescope stacks': Python and "
+		  "native functions, running and waiting; the program is never stopped",
 	  .offset = offsetof(struct values, stacks) },
 	{ .name = "stacks-rate",
 	  .kind = OPTION_UINT,
 	  .metavar = "N",
 	  .min = 1,
 	  .max = SAMPLER_HZ_MOST,
-	  .help = "with --stacks: looks a second, at most; fewer if they take more than 1% of a processor",
+	  .help = "with --stacks: samples per second, at most; fewer if sampling takes more than 1% of a "
+		  "processor",
 	  .default_text = "100",
 	  .offset = offsetof(struct values, stacks_rate) },
 	{ .name = "heap",
 	  .kind = OPTION_FLAG,
 	  .help = "sample the program's allocations of host memory, for 'moescope heap': which stacks hold it, "
-		  "and which never give it back; a library is loaded into the program for that",
+		  "and which never free it; loads a library into the program",
 	  .offset = offsetof(struct values, heap) },
 	{ .name = "heap-kb",
 	  .kind = OPTION_UINT,
 	  .metavar = "N",
 	  .min = 1,
 	  .max = 1 << 20,
-	  .help = "with --heap: KiB that are allocated from sample to sample, on average; more if there are "
-		  "over 2000 samples a second",
+	  .help = "with --heap: average KiB allocated between two samples; grows if there are more than 2000 "
+		  "samples a second",
 	  .default_text = "512",
 	  .offset = offsetof(struct values, heap_kb) },
 	{ .name = "calls",
 	  .kind = OPTION_STRING,
 	  .metavar = "LIST",
-	  .help = "record calls into libraries, for 'moescope calls': osrt (functions of the C library that wait "
-		  "or move data), cublas, cudnn, nccl, as in osrt,nccl, or all; of every process of the program, "
-		  "by libraries that are loaded into it (LD_PRELOAD)",
+	  .help = "record calls into libraries, for 'moescope calls': osrt (C library functions that wait or "
+		  "move data), cublas, cudnn, nccl, as in osrt,nccl, or all; in every process of the program, "
+		  "through preloaded libraries (LD_PRELOAD)",
 	  .default_text = "none",
 	  .offset = offsetof(struct values, calls) },
 	{ .name = "calls-longer-than",
 	  .kind = OPTION_STRING,
 	  .metavar = "TIME",
-	  .help = "with --calls osrt: shorter calls are counted, with the sum of their times, and not recorded one "
-		  "by one",
+	  .help = "with --calls osrt: only count shorter calls and sum their times, without a record each",
 	  .default_text = "10us",
 	  .offset = offsetof(struct values, longer_than) },
 	{ .name = "no-host",
 	  .kind = OPTION_FLAG,
-	  .help = "do not read what the machine and the program's processes do, for 'moescope host'; that "
-		  "takes no more than 0.1% of a processor",
+	  .help = "do not record what the machine and the program's processes do, for 'moescope host'; that "
+		  "takes at most 0.1% of a processor",
 	  .offset = offsetof(struct values, no_host) },
 	{ .name = "counters",
 	  .kind = OPTION_STRING,
 	  .metavar = "WHAT",
-	  .help = "read hardware counters of the GPUs. From outside the program: timeline (all the time) or "
-		  "recorder (only the last ten seconds before a slow step or a 'moescope mark'). Of single "
+	  .help = "read the GPUs' hardware counters. From outside the program: timeline (all the time) or "
+		  "recorder (only the last ten seconds before a slow step or a 'moescope mark'). For individual "
 		  "kernels, which are then counted and not timed: basic, memory, compute, tensor, stalls, "
-		  "full, or metrics such as dram__bytes_read.sum, with commas. Of instructions, while kernels run "
-		  "as they do: pc (where warps wait, and for what). Both are experiments and want MOESCOPE_TRUST=1",
+		  "full, or metrics such as dram__bytes_read.sum, with commas. By sampling instructions while "
+		  "kernels run normally: pc (where warps wait, and why). The last two are experimental and need "
+		  "MOESCOPE_TRUST=1",
 	  .default_text = "none",
 	  .offset = offsetof(struct values, counters) },
 	{ .name = "counters-interval",
 	  .kind = OPTION_STRING,
 	  .metavar = "TIME",
-	  .help = "with --counters timeline or recorder: from sample to sample, such as 200us or 10ms",
+	  .help = "with --counters timeline or recorder: time between samples, such as 200us or 10ms",
 	  .default_text = "1ms",
 	  .offset = offsetof(struct values, counters_interval) },
 	{ .name = "launch-skip",
@@ -195,8 +196,8 @@ static const struct option_desc own[] = {
 	  .metavar = "N",
 	  .min = 0,
 	  .max = 1e12,
-	  .help = "with --counters of kernels: begin after N launches, of those that --kernel, --range, --layer "
-		  "and --expert choose",
+	  .help = "with --counters of kernels: skip the first N launches among those that --kernel, --range, "
+		  "--layer and --expert select",
 	  .default_text = "0",
 	  .offset = offsetof(struct values, launch_skip) },
 	{ .name = "launch-count",
@@ -204,17 +205,17 @@ static const struct option_desc own[] = {
 	  .metavar = "N",
 	  .min = 1,
 	  .max = 1e12,
-	  .help = "with --counters of kernels: count so many launches; they run one at a time",
+	  .help = "with --counters of kernels: count this many launches; they run one at a time",
 	  .default_text = "1000",
 	  .offset = offsetof(struct values, launch_count) },
 	{ .name = "replay",
 	  .kind = OPTION_CHOICE,
 	  .metavar = "HOW",
 	  .choices = replay_choices,
-	  .help = "with --counters of kernels: what becomes of metrics that need several passes. none: they are "
-		  "left out. kernel: CUPTI runs a kernel once for each pass and puts the GPU's memory back in "
-		  "between; if that fails, the program's data may be wrong. Kernels that may talk to the host, "
-		  "another GPU or another rank are left alone",
+	  .help = "with --counters of kernels: how to handle metrics that need several passes. none: leave them "
+		  "out. kernel: CUPTI runs a kernel once per pass and restores the GPU's memory in between; if "
+		  "that fails, the program's data may be wrong. Kernels that may communicate with the host, "
+		  "another GPU or another rank are not replayed",
 	  .default_text = "none",
 	  .offset = offsetof(struct values, replay) },
 	{ .name = "range",
@@ -274,14 +275,14 @@ static const struct example examples[] = {
 	{ "moescope run -- python3 train.py",
 	  "Steps, phases and operations of a PyTorch program, without a changed line." },
 	{ "moescope run -o slow.mscope --level full -- ./train",
-	  "A name of your choice, and the experts of every token." },
+	  "A named run, with the experts of every token." },
 	{ "moescope run --schedule wait=50,warmup=2,active=10,repeat=3 -- ./train",
 	  "Three windows of ten steps out of a long run." },
 	{ "moescope run --budget off --kernel 'gemm|flash' -- python train.py",
 	  "Every call of some kernels, at any cost." },
 	{ "moescope run --calls osrt,cublas -- python train.py",
 	  "Calls that wait or move data, and matrix products with their sizes." },
-	{ "moescope run --top -- python train.py", "Watch it meanwhile." },
+	{ "moescope run --top -- python train.py", "Watch it as it runs." },
 	{ "moescope run --metrics 9100 -- python train.py",
 	  "Prometheus follows it at http://127.0.0.1:9100/metrics." },
 	{ "moescope run --ranks 0,7 -- torchrun --nproc-per-node 8 train.py",
@@ -574,17 +575,17 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 			  NULL, &err) < 0)
 		say("'--counters' is left out: %s.", err.message);
 	if (planned && (!trust || !*trust)) {
-		say("'--counters %s' is left out: %s; MOESCOPE_TRUST=1 does it all the same.",
+		say("'--counters %s' is left out: %s; MOESCOPE_TRUST=1 enables it anyway.",
 		    values->counters,
 		    counters_of_instructions(planned)
-			    ? "sampling instructions has not been proved harmless"
-			    : "counting single kernels has not been proved harmless, and a program of "
-			      "PyTorch has been seen to hang");
+			    ? "sampling instructions is not proved harmless"
+			    : "counting individual kernels is not proved harmless, and PyTorch "
+			      "programs have hung");
 		free(planned);
 		planned = NULL;
 	}
 	if (planned && counters_of_instructions(planned))
-		say("instructions are sampled while the program runs: with a buffer of 64 MiB in each GPU's memory; "
+		say("instructions are sampled while the program runs, with a buffer of 64 MiB in each GPU's memory; "
 		    "large products took 0.7%% longer on an H200, in one pair of runs.");
 	else if (planned)
 		tell_cost(values, planned);
@@ -615,8 +616,8 @@ static void end_heap(struct heap *heap, const char *program)
 	if (heap_stop(heap, &end, &err) < 0)
 		say("not all allocations are recorded: %s", err.message);
 	else if (heap && !end.processes)
-		say("no allocations are recorded: no process of '%s' took the library, as with a static or setuid "
-		    "program, one with an allocator of its own, or a run directory that is full.",
+		say("no allocations are recorded: no process of '%s' loaded the library; the program may be static "
+		    "or setuid or have its own allocator, or the disk of the run directory may be full.",
 		    program);
 	else if (heap && !end.samples)
 		say("no allocations are recorded: the program allocated too little for a sample; "
@@ -746,7 +747,7 @@ const struct command cmd_run = {
 		"Runs a program and records, in a run directory, what it and the processes it "
 		"starts do on GPUs (CUDA, NVTX) and report to moescope (see moescope.h), and what "
 		"the machine does meanwhile ('moescope host'). In processes that use PyTorch it finds "
-		"steps, phases and operations by itself; a program that profiles itself is left alone. "
+		"steps, phases and operations itself, unless the program already profiles itself. "
 		"A process that does none of these is not touched. The program keeps its terminal, "
 		"signals and exit status; if a signal kills it, moescope dies of the same "
 		"signal. If the directory is not writable, the run goes to TMPDIR; failing that "

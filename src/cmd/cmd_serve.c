@@ -32,7 +32,7 @@ static const struct option_desc own[] = {
 	{ .name = "address",
 	  .kind = OPTION_STRING,
 	  .metavar = "ADDRESS",
-	  .help = "listen on this address of the machine; any but a loopback address needs a token",
+	  .help = "listen on this address; any but a loopback address needs a token",
 	  .default_text = LOOPBACK,
 	  .offset = offsetof(struct values, address) },
 	{ .name = "token",
@@ -51,8 +51,8 @@ static const struct option_desc own[] = {
 static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope serve", "All runs of the current directory, on this machine alone." },
-	{ "moescope serve a.mscope --port 0", "One run, also while it grows, on a free port." },
+	{ "moescope serve", "All runs of the current directory, for this machine only." },
+	{ "moescope serve a.mscope --port 0", "One run, finished or live, on a free port." },
 	{ "moescope serve runs --address 0.0.0.0 --metrics",
 	  "For colleagues and for Prometheus; prints an address with a token." },
 	{ NULL, NULL },
@@ -110,13 +110,13 @@ static int serve_run(struct invocation *inv)
 const struct command cmd_serve = {
 	.name = "serve",
 	.purpose = PURPOSE_WATCH,
-	.summary = "a web page about runs, also while they grow",
+	.summary = "web pages about runs, finished or live",
 	.words = "[RUN|DIR]",
 	.description =
 		"Serves one run, or all runs of a directory, to browsers and programs: every "
 		"table as JSON (/api/openapi.json describes the requests), and a stream of "
-		"events that says when a run has grown. Nothing is written but the index of a "
-		"run's timeline, and nothing outside DIR is read. DIR defaults to the current directory. Ctrl-C ends it.",
+		"events that says when a run has grown. It writes nothing but timeline indexes and "
+		"reads nothing outside DIR. DIR defaults to the current directory. Ctrl-C ends it.",
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

@@ -423,7 +423,7 @@ static int run_smi(struct invocation *inv)
 const struct command cmd_smi = {
 	.name = "smi",
 	.purpose = PURPOSE_EXPORT,
-	.summary = "readings of the devices as CSV, in the form of nvidia-smi",
+	.summary = "device readings as CSV, in nvidia-smi's format",
 	.words = "[RUN]",
 	.description =
 		"Prints one line per second and device, as 'nvidia-smi --query-gpu=... "

@@ -53,7 +53,7 @@ static const struct option_group groups[] = { { own, 0 },
 
 static const struct example examples[] = {
 	{ "moescope top", "The newest run here; waits for one if there is none." },
-	{ "moescope top a.mscope", "A run of your choice, which need not have begun." },
+	{ "moescope top a.mscope", "A named run, which need not have started yet." },
 	{ "moescope top 4711", "The run of a process." },
 	{ "moescope top a.mscope --once --width 120 --height 40", "One frame, for a log." },
 	{ NULL, NULL },
@@ -303,7 +303,7 @@ static int run_top(struct invocation *inv)
 const struct command cmd_top = {
 	.name = "top",
 	.purpose = PURPOSE_WATCH,
-	.summary = "a run on a whole screen while it grows",
+	.summary = "full-screen live view of a run",
 	.words = "[RUN|PID]",
 	.description =
 		"Shows devices, steps, experts, memory, kernels, operations, verdicts and the "

@@ -67,7 +67,7 @@ static void whole_note(const struct comparison *c, struct page *page)
 	     "over the ranks. A longer recording has more of everything.%s \"each\" is the time "
 	     "of one call, tested over all calls.",
 	     without ? without->name : "A run",
-	     single ? " One run has no interval: whether it would be the same again is not known; "
+	     single ? " One run has no interval: whether it would be the same again is unknown; "
 		      "3 runs of each side (--group) show it."
 		    : "");
 }

@@ -108,7 +108,7 @@ static const struct field run_fields[] = {
 	  .meaning = "devices that ran kernels, as the processes number them" },
 	{ "ranks", .from = run_of, .of = &ranks, .meaning = "of the processes" },
 	{ "status", NULL, UNIT_TEXT, OF(status),
-	  .meaning = "running, abandoned (what recorded it is gone and has noted no end), exited, "
+	  .meaning = "running, abandoned (its recorder is gone without noting the end), exited, "
 		     "killed, left (it went on when the recording ended), imported or unknown" },
 	{ "exit_status", NULL, UNIT_INT, OF(exit_status), .absent = no_exit,
 	  .meaning = "of the program; null unless it exited" },

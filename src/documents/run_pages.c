@@ -118,8 +118,8 @@ static const char *ending(const struct run_info *info, struct page *page)
 	else
 		text = !strcmp(info->status, "running")	    ? "still running"
 		       : !strcmp(info->status, "left")	    ? "left running"
-		       : !strcmp(info->status, "abandoned") ? "abandoned, end not known"
-							    : "end not known";
+		       : !strcmp(info->status, "abandoned") ? "abandoned, end unknown"
+							    : "end unknown";
 	return text ? text : "";
 }
 
@@ -131,7 +131,7 @@ void run_page(const struct scene *scene, struct page *page)
 	page_put_in(page, TONE_STRONG, "moescope report");
 	page_put_in(page, TONE_PLAIN, "  ");
 	page_put_in(page, TONE_PLAIN, "%s", info->name);
-	page_words(page, 2, 4, "%s", info->command[0] ? info->command : "(command not known)");
+	page_words(page, 2, 4, "%s", info->command[0] ? info->command : "(command unknown)");
 	if (info->source[0])
 		page_words(page, 2, 4, "imported from %s", info->source);
 	/* Files of other profilers seldom name the machine. */
@@ -145,7 +145,7 @@ void run_page(const struct scene *scene, struct page *page)
 	}
 	page_line(page, 2, "%s, ",
 		  info->source[0] && !info->started_realtime_ns
-			  ? "time of day not known"
+			  ? "time of day unknown"
 			  : format_date(info->started_realtime_ns).text);
 	if (info->duration_known)
 		page_put(page, "ran %s, ", format_ns((double)info->duration_ns).text);

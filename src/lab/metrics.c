@@ -21,7 +21,7 @@ static void put_absent(struct json *json, const char *key, const char *reason)
 	json_null(json);
 	snprintf(name, sizeof(name), "%s_reason", key);
 	json_key(json, name);
-	json_string(json, reason && *reason ? reason : "not known");
+	json_string(json, reason && *reason ? reason : "unknown");
 }
 
 /* NaN means unknown. */

@@ -55,9 +55,9 @@ bool rule_comm_exposed(const struct run *run, const struct answers *a, struct ve
 	rest = one_is_late(comm, &wait) ? comm->exposed_pct.v - wait : comm->exposed_pct.v;
 	if (rest < EXPOSED_PCT)
 		return false;
-	TITLE(v, "communication that nothing hides takes %.0f%% of the time%s%s", rest,
+	TITLE(v, "exposed communication takes %.0f%% of the time%s%s", rest,
 	      comm->of_steps ? " of the steps" : "",
-	      wait > 0 ? ", without waiting for the late rank" : "");
+	      wait > 0 ? ", not counting the wait for the late rank" : "");
 	longest = longest_communication(comm);
 	rule_when_span(run, v, "the longest communication", "kernels", &longest);
 	rule_evidence(v, "exposed_pct", EVIDENCE_PCT, comm->exposed_pct.v);
@@ -67,12 +67,12 @@ bool rule_comm_exposed(const struct run *run, const struct answers *a, struct ve
 	if (comm->of_steps && answer_steps(a)->all.n)
 		rule_evidence(v, "exposed_per_step_ns", EVIDENCE_NS,
 			      comm->exposed_pct.v / 100 * answer_steps(a)->all.mean);
-	rule_gain(v, rest, "all of it runs beside computation");
+	rule_gain(v, rest, "all of it overlaps computation");
 	ADVICE(v,
-	       "Begin it earlier and compute meanwhile: gradients in buckets during the backward "
+	       "Start it earlier and compute meanwhile: gradients in buckets during the backward "
 	       "pass, weights gathered a layer ahead, two micro-batches so that dispatch and "
-	       "combine of one run beside the other. Fewer, larger messages. 'moescope comm' has "
-	       "the collectives.");
+	       "combine of one overlap the other. Send fewer, larger messages. 'moescope comm' "
+	       "lists the collectives.");
 	return true;
 }
 
@@ -101,7 +101,7 @@ bool rule_rank_late(const struct run *run, const struct answers *a, struct verdi
 	if (!one_is_late(comm, &wait))
 		return false;
 	TITLE(v,
-	      "rank %.0f begins %.0f%% of the collectives last%s: the others wait %.1f%% of the time",
+	      "rank %.0f is the last to start %.0f%% of the collectives%s: the others wait %.1f%% of the time",
 	      skew->late_rank.v, skew->late_pct.v, recorded_of(run, comm, scope, sizeof(scope)),
 	      comm->wait_pct.v);
 	if (skew->worst.end_ns > skew->worst.start_ns)
@@ -115,10 +115,10 @@ bool rule_rank_late(const struct run *run, const struct answers *a, struct verdi
 	rule_evidence(v, "late_pct", EVIDENCE_PCT, skew->late_pct.v);
 	rule_evidence(v, "skew_mean_ns", EVIDENCE_NS, skew->mean_ns.v);
 	rule_evidence(v, "matched", EVIDENCE_COUNT, (double)skew->matched);
-	rule_gain(v, wait, "it begins when the others do");
+	rule_gain(v, wait, "it starts with the others");
 	ADVICE(v,
-	       "Find what that rank does longer before each collective: more tokens or experts, "
-	       "data loading, a slower or throttled device, another program. 'moescope steps' and "
-	       "'moescope kernels' of its file beside another rank's say it.");
+	       "Find what takes that rank longer before each collective: more tokens or experts, "
+	       "data loading, a slower or throttled device, another program. Compare 'moescope "
+	       "steps' and 'moescope kernels' of its file with another rank's.");
 	return true;
 }

@@ -111,18 +111,18 @@ bool rule_gpu_starved_host(const struct run *run, const struct answers *a, struc
 	others_evidence(v, use);
 	rule_gain(v, pct(use, use->host_ns), "the host always has the next launch queued");
 	if (use->others)
-		ADVICE(v, "Measure it alone on the device first: what other processes run there "
-			  "makes the host late, too. Then take host code out of the step: "
-			  "logging, metrics, Python loops.");
+		ADVICE(v, "Measure it alone on the device first: other processes there also delay "
+			  "the host. Then move host code out of the step: logging, metrics, "
+			  "Python loops.");
 	else if (took_stacks(run))
-		ADVICE(v, "Measure it without stacks first (with_stack=False): taking them is work "
-			  "of the host, too. Then take host code out of the step: logging, "
-			  "metrics, Python loops; a larger batch gives it more to hide behind.");
+		ADVICE(v, "Measure it without stacks first (with_stack=False): taking them costs "
+			  "host time too. Then move host code out of the step: logging, metrics, "
+			  "Python loops; a larger batch hides more of it.");
 	else
 		ADVICE(v,
-		       "Take host code out of the step: logging, metrics, Python loops, data work "
-		       "without a range of phase data. 'moescope ops' has the host's time; a larger "
-		       "batch gives it more to hide behind.");
+		       "Move host code out of the step: logging, metrics, Python loops, data work "
+		       "without a range of phase data. 'moescope ops' shows the host's time; a "
+		       "larger batch hides more of it.");
 	return true;
 }
 
@@ -192,16 +192,16 @@ static void launch_advice(const struct answers *a, const struct launched *l, str
 {
 	if (l->graphs && answer_kernels(a)->count > 2 * l->graphs)
 		ADVICE(v,
-		       "It launches graphs already: put more into one graph, launch the next one "
-		       "before the last has ended, and take host code out from between them.");
+		       "It already launches graphs: put more into one graph, launch the next one "
+		       "before the last has ended, and move host code out from between them.");
 	else if (l->call_ns > 0 && l->kernel_ns > 0 && l->kernel_ns < l->call_ns)
 		ADVICE(v, "Kernels are shorter than the calls that launch them: CUDA graphs or "
 			  "torch.compile (mode reduce-overhead), fused operations, foreach and "
 			  "fused optimizers, a larger batch.");
 	else
-		ADVICE(v, "The next kernel is launched when the last one has ended: let the host "
-			  "run ahead (no reads of results in between), or give it less to do for "
-			  "each: CUDA graphs, torch.compile (mode reduce-overhead), fused "
+		ADVICE(v, "Each kernel is launched only after the last one has ended: let the host "
+			  "run ahead (no reads of results in between), or reduce its work per "
+			  "kernel: CUDA graphs, torch.compile (mode reduce-overhead), fused "
 			  "operations, a larger batch.");
 }
 
@@ -235,19 +235,19 @@ static void transfer_advice(const struct answers *a, struct verdict *v, bool pag
 
 	if ((double)answer_transfers(a)->staged_bytes >
 	    STAGED_SHARE * (double)answer_transfers(a)->bytes)
-		ADVICE(v, "Copies between devices go by way of the host: enable peer access or use "
-			  "NCCL, so that they go directly.");
+		ADVICE(v, "Copies between devices are staged through the host: enable peer access "
+			  "or use NCCL, which copies directly.");
 	else if ((double)use->small_copies > MOST * (double)use->copies)
 		ADVICE(v,
-		       "Most copies are below 64 KiB and cost their fixed time: pack them into "
+		       "Most copies are below 64 KiB, where fixed costs dominate: pack them into "
 		       "one buffer, or keep the values on the device%s.",
 		       pageable ? "; use pinned memory" : "");
 	else if (pageable)
 		ADVICE(v, "Pageable memory is copied twice and blocks the host: allocate it pinned "
-			  "(pin_memory) and copy with non_blocking=True on a stream of its own, "
+			  "(pin_memory) and copy with non_blocking=True on a separate stream, "
 			  "one step ahead.");
 	else
-		ADVICE(v, "Copy on a stream of its own while kernels run, one step ahead; copy "
+		ADVICE(v, "Copy on a separate stream while kernels run, one step ahead; copy "
 			  "less or in a smaller type.");
 }
 
@@ -277,8 +277,8 @@ bool rule_transfer_bound(const struct run *run, const struct answers *a, struct 
 		rule_evidence(v, "copied_bytes", EVIDENCE_BYTES, (double)use->copy_bytes);
 	}
 	rule_gain(v, pct(use, hidden),
-		  pageable ? "copies from pinned memory run beside kernels"
-			   : "copies run beside kernels");
+		  pageable ? "copies from pinned memory overlap kernels"
+			   : "copies overlap kernels");
 	transfer_advice(a, v, pageable);
 	return true;
 }
@@ -299,25 +299,25 @@ bool rule_clock_throttled(const struct run *run, const struct answers *a, struct
 		return false;
 	thermal = clock->thermal_pct.v > clock->power_pct.v;
 	if (limited)
-		TITLE(v, "the clocks are held down by the %s: %.0f of %.0f MHz",
+		TITLE(v, "the clocks are reduced by the %s: %.0f of %.0f MHz",
 		      thermal ? "temperature" : "power limit", clock->mean_mhz, clock->max_mhz);
 	else
-		TITLE(v, "the clocks stay at %.0f of %.0f MHz, and no limit is in force",
+		TITLE(v, "the clocks stay at %.0f of %.0f MHz although no limit is active",
 		      clock->mean_mhz, clock->max_mhz);
 	rule_evidence(v, "clock_sm_mean_mhz", EVIDENCE_MHZ, clock->mean_mhz);
 	rule_evidence(v, "clock_sm_max_mhz", EVIDENCE_MHZ, clock->max_mhz);
 	rule_evidence(v, "limited_samples_pct", EVIDENCE_PCT, clock->limited_pct.v);
 	rule_evidence(v, "samples", EVIDENCE_COUNT, (double)clock->samples);
 	rule_gain(v, loss * pct(answer_device_use(a), answer_device_use(a)->kernel_ns),
-		  "kernels take less time by as much as the clock is higher");
+		  "kernel time shrinks in proportion to the clock");
 	if (!limited)
-		ADVICE(v, "Somebody has set them lower, for comparable measurements maybe: "
-			  "'nvidia-smi -rgc' gives them free again (as an administrator).");
+		ADVICE(v, "Somebody has lowered them, perhaps for comparable measurements: "
+			  "'nvidia-smi -rgc' resets them (as an administrator).");
 	else if (thermal)
 		ADVICE(v, "Cool the device: airflow, other work in the same box, dust. Compare "
 			  "runs only at the same temperature.");
 	else
-		ADVICE(v, "The power limit sets the pace ('nvidia-smi -q -d POWER' has it; an "
+		ADVICE(v, "The power limit sets the pace ('nvidia-smi -q -d POWER' shows it; an "
 			  "administrator may raise it). Less data movement and lower precision "
 			  "need less power. Compare runs only under the same limit.");
 	return true;
@@ -375,18 +375,18 @@ bool rule_gpu_idle(const struct run *run, const struct answers *a, struct verdic
 	rule_evidence(v, "idle_unknown_pct", EVIDENCE_PCT, pct(use, use->unknown_ns));
 	others_evidence(v, use);
 	v->severity = left >= MOST_IDLE_PCT ? SEVERITY_CRITICAL : SEVERITY_WARNING;
-	v->gain_pct = value_absent("what it waits for is not known");
+	v->gain_pct = value_absent("the cause of the waiting is unknown");
 	rule_when_span(run, v,
 		       queued ? "the longest gap with work queued"
 			      : "the longest gap of unknown cause",
 		       "kernels", &use->longest_idle[queued ? IDLE_QUEUED : IDLE_UNKNOWN]);
 	if (queued)
-		ADVICE(v, "Work is queued and does not begin: streams and events that wait for one "
+		ADVICE(v, "Work is queued but does not start: streams and events that wait for one "
 			  "another, many small nodes in a graph, other processes on the device. "
-			  "Larger batches give it longer kernels.");
+			  "Larger batches make kernels longer.");
 	else
-		ADVICE(v, "What it waits for was not recorded: record the calls of the host, too "
-			  "(CPU activity in torch.profiler, --trace=cuda in nsys).");
+		ADVICE(v, "The cause was not recorded: record host calls too (CPU activity in "
+			  "torch.profiler, --trace=cuda in nsys).");
 	return true;
 }
 
@@ -405,6 +405,6 @@ bool rule_gpu_busy(const struct run *run, const struct answers *a, struct verdic
 		return false;
 	v->severity = SEVERITY_OK;
 	TITLE(v, "the GPU is busy %.0f%% of %s", busy, time_of(use));
-	ADVICE(v, "Its kernels are what takes the time: 'moescope kernels' has them.");
+	ADVICE(v, "Its kernels take the time: 'moescope kernels' lists them.");
 	return true;
 }

@@ -83,7 +83,7 @@ bool rule_host_throttled(const struct run *run, const struct answers *a, struct 
 	(void)run;
 	if (!tells(h) || !is_throttled(h))
 		return false;
-	TITLE(v, "its cgroup holds the program back: at most %s processors",
+	TITLE(v, "the program's cgroup limits it to %s processors",
 	      format_ratio(h->quota_cpus.v).text);
 	rule_evidence(v, "throttled_pct", EVIDENCE_PCT, h->throttled_pct.v);
 	rule_evidence(v, "quota_cpus", EVIDENCE_NUMBER, h->quota_cpus.v);
@@ -95,7 +95,7 @@ bool rule_host_throttled(const struct run *run, const struct answers *a, struct 
 		  h->throttled_ns.known && h->throttled_ns.v > 0
 			  ? 100 * h->throttled_ns.v / (h->throttled_ns.v + h->program_cpu_ns)
 			  : h->throttled_pct.v / 2,
-		  "the quota is lifted and there are idle processors");
+		  "the quota is lifted and processors are idle");
 	ADVICE(v, "Raise or lift the CPU limit of the container (docker --cpus, Kubernetes "
 		  "limits.cpu), or start fewer threads and workers than it allows.");
 	return true;
@@ -180,10 +180,9 @@ bool rule_host_oversubscribed(const struct run *run, const struct answers *a, st
 	rule_evidence(v, "ready_cpus", EVIDENCE_NUMBER, h->ready_cpus.v);
 	rule_evidence(v, "allowed_cpus", EVIDENCE_COUNT, allowed(h));
 	v->gain_pct = value_absent("it depends on which of its threads the others wait for");
-	ADVICE(v,
-	       "Start fewer workers or threads (DataLoader num_workers, OMP_NUM_THREADS, "
-	       "torch.set_num_threads), so that those that feed the GPU are not kept waiting, or "
-	       "give it more processors.");
+	ADVICE(v, "Start fewer workers or threads (DataLoader num_workers, OMP_NUM_THREADS, "
+		  "torch.set_num_threads), so that the threads that feed the GPU do not wait, or "
+		  "give it more processors.");
 	return true;
 }
 
@@ -203,7 +202,7 @@ bool rule_host_stolen(const struct run *run, const struct answers *a, struct ver
 	rule_evidence(v, "steal_pct", EVIDENCE_PCT, h->steal_pct.v);
 	rule_evidence(v, "user_pct", EVIDENCE_PCT, h->user_pct.v);
 	rule_evidence(v, "system_pct", EVIDENCE_PCT, h->system_pct.v);
-	host_gain(v, 100 * h->steal_pct.v / busy, "the machine has its processors for itself");
+	host_gain(v, 100 * h->steal_pct.v / busy, "no other guest takes processor time");
 	ADVICE(v, "The host of this virtual machine is oversold: ask for dedicated processors, or "
 		  "move to another machine.");
 	return true;
@@ -235,7 +234,7 @@ bool rule_host_swapping(const struct run *run, const struct answers *a, struct v
 		v->severity = SEVERITY_WARNING;
 	ADVICE(v,
 	       "Use less memory (fewer workers, smaller caches and batches), give the machine more, "
-	       "or end what else holds it.");
+	       "or end whatever else uses it.");
 	return true;
 }
 
@@ -290,12 +289,12 @@ bool rule_host_disk_bound(const struct run *run, const struct answers *a, struct
 	if (h->io_pressure_pct.known)
 		rule_evidence(v, "io_pressure_pct", EVIDENCE_PCT, h->io_pressure_pct.v);
 	host_gain(v, 100 * waits * (double)p->life_ns / (double)h->elapsed_ns,
-		  "its data comes from memory, or while it works");
+		  "its data comes from memory or is moved while it works");
 	if (reads)
 		ADVICE(v,
 		       "Read ahead and in parallel (DataLoader num_workers, prefetch_factor), in "
-		       "larger pieces, from a faster disk or from memory; keep data that is used "
-		       "again in the page cache (no O_DIRECT, no dropped cache).");
+		       "larger pieces, from a faster disk or from memory; keep reused data in the "
+		       "page cache (no O_DIRECT, no dropped cache).");
 	else
 		ADVICE(v,
 		       "Write less often and in larger pieces, without waiting (fsync, O_SYNC) for "
@@ -330,7 +329,7 @@ bool rule_host_memory_limit(const struct run *run, const struct answers *a, stru
 		rule_evidence(v, "limit_hits", EVIDENCE_COUNT, h->limit_hits.v);
 	if (h->oom_kills.known)
 		rule_evidence(v, "oom_kills", EVIDENCE_COUNT, h->oom_kills.v);
-	v->gain_pct = value_absent("it ends the program, it does not slow it down");
+	v->gain_pct = value_absent("it ends the program rather than slowing it down");
 	ADVICE(v, "Raise the memory limit of the container, or use less: fewer workers, smaller "
 		  "caches and batches, memory-mapped data.");
 	return true;
@@ -366,8 +365,8 @@ bool rule_host_leak(const struct run *run, const struct answers *a, struct verdi
 	rule_evidence(v, "least_available_bytes", EVIDENCE_BYTES, left);
 	v->gain_pct = value_absent("a leak costs memory, not time");
 	ADVICE(v,
-	       "Something keeps what it takes: lists and caches without a limit, losses kept with "
-	       "their graph (use .item()), data of workers that are never joined.");
+	       "Something is never freed: unbounded lists and caches, losses kept with their graph "
+	       "(use .item()), data of workers that are never joined.");
 	return true;
 }
 
@@ -406,13 +405,13 @@ bool rule_host_one_at_a_time(const struct run *run, const struct answers *a, str
 		rule_evidence(v, "voluntary_switches", EVIDENCE_COUNT, p->voluntary.v);
 	if (p->python)
 		ADVICE(v,
-		       "Threads of Python share one lock. Use processes (multiprocessing, DataLoader "
-		       "num_workers), or functions that release it; 'moescope run --stacks' says "
+		       "Python threads share one lock. Use processes (multiprocessing, DataLoader "
+		       "num_workers), or functions that release it; 'moescope run --stacks' shows "
 		       "where they are.");
 	else
 		ADVICE(v,
-		       "They wait for each other. 'moescope run --stacks' says where: hold the lock "
-		       "for less, or split what it guards.");
+		       "They wait for each other. 'moescope run --stacks' shows where: hold the lock "
+		       "for less time, or split what it guards.");
 	return true;
 }
 
@@ -444,15 +443,15 @@ bool rule_host_network_bound(const struct run *run, const struct answers *a, str
 		return false;
 	if (pct >= 0) {
 		v->severity = SEVERITY_WARNING;
-		v->gain_pct = value_absent("it depends on how much could be sent while it works");
+		v->gain_pct = value_absent("it depends on how much could be sent while computing");
 	} else {
 		host_gain(v,
 			  h->program_system_pct.v * h->program_cpus.v /
 				  (wanted(h) > 1 ? wanted(h) : 1),
-			  "its data goes through memory that its processes share");
+			  "its processes exchange data through shared memory");
 	}
 	if (pct >= 0)
-		TITLE(v, "the network %.20s is full: %s of what it can carry", link->name,
+		TITLE(v, "the network %.20s is saturated: %s of its capacity", link->name,
 		      format_pct(pct).text);
 	else
 		TITLE(v, "the program moves data through the network %.20s: %s a second",
@@ -542,10 +541,10 @@ bool rule_host_waiting(const struct run *run, const struct answers *a, struct ve
 	rule_evidence(v, "ready_cpus", EVIDENCE_NUMBER, h->ready_cpus.v);
 	if (p->blocked_threads.known)
 		rule_evidence(v, "blocked_threads", EVIDENCE_NUMBER, p->blocked_threads.v);
-	v->gain_pct = value_absent("what it waits for is not on this machine's accounts");
+	v->gain_pct = value_absent("what it waits for is not measured on this machine");
 	ADVICE(v,
 	       "It waits for locks, timers, pipes or replies from elsewhere, not for processors, "
-	       "disks or memory. 'moescope run --stacks' says where.");
+	       "disks or memory. 'moescope run --stacks' shows where.");
 	return true;
 }
 
@@ -563,7 +562,7 @@ bool rule_host_one_processor(const struct run *run, const struct answers *a, str
 	rule_evidence(v, "allowed_cpus", EVIDENCE_COUNT, allowed(h));
 	v->gain_pct = value_absent("it depends on how much of the work can be parallel");
 	ADVICE(v,
-	       "Its own computing takes the time: 'moescope run --stacks' says in which functions. "
+	       "Its own computation takes the time: 'moescope run --stacks' shows in which functions. "
 	       "More threads or processes could use the other processors.");
 	return true;
 }

@@ -80,18 +80,19 @@ static void latency_advice(struct verdict *v, const struct kernel_limit_row *row
 		ADVICE(v,
 		       "More warps fit than ran: blocks of very different length, or a last wave "
 		       "that is nearly empty. Smaller blocks or tiles, or a larger batch, keep "
-		       "more of them there.");
+		       "more of them resident.");
 	else if (few)
 		ADVICE(v,
 		       "Few warps hide little waiting%s%s: fewer registers or less shared memory "
-		       "per block (smaller tiles), or more independent work per thread and loads "
-		       "further ahead (async copies, pipelining).",
+		       "per block (smaller tiles), or more independent work per thread and earlier "
+		       "loads (async copies, pipelining).",
 		       row->occupancy_limiter ? "; they are limited by " : "",
 		       row->occupancy_limiter ? row->occupancy_limiter : "");
 	else
-		ADVICE(v, "Its warps wait for one another or for data: loads further ahead and "
-			  "coalesced, data reused in shared memory, fewer barriers. Fusing it with "
-			  "its neighbours saves the way through memory.");
+		ADVICE(v,
+		       "Its warps wait for one another or for data: earlier and coalesced loads, "
+		       "data reused in shared memory, fewer barriers. Fusing it with its "
+		       "neighbours saves the round trip through memory.");
 }
 
 bool rule_kernel_latency(const struct run *run, const struct answers *a, struct verdict *v)
@@ -104,7 +105,7 @@ bool rule_kernel_latency(const struct run *run, const struct answers *a, struct 
 	TITLE(v,
 	      "a kernel that takes %.0f%% of the time waits, and uses no part of the GPU well: %s",
 	      heavy.time_pct, heavy.name);
-	heavy_note(v, &heavy, "how much of the waiting can be hidden is not known");
+	heavy_note(v, &heavy, "how much of the waiting can be hidden is unknown");
 	heavy_evidence(v, "achieved_occupancy_pct", heavy.row->achieved_occupancy_pct);
 	heavy_evidence(v, "theoretical_occupancy_pct", heavy.row->theoretical_occupancy_pct);
 	heavy_evidence(v, "dram_pct", heavy.row->dram_pct);
@@ -128,7 +129,7 @@ bool rule_kernel_small_grid(const struct run *run, const struct answers *a, stru
 	heavy_evidence(v, "sm_active_pct", heavy.row->sm_active_pct);
 	ADVICE(v,
 	       "It has fewer blocks than the GPU can run at once: a larger batch, smaller tiles, "
-	       "a split of the long dimension (split-k), or other kernels beside it on another "
+	       "a split of the long dimension (split-k), or concurrent kernels on another "
 	       "stream.");
 	return true;
 }
@@ -148,8 +149,9 @@ bool rule_kernel_memory_bound(const struct run *run, const struct answers *a, st
 	heavy_evidence(v, "l2_hit_pct", heavy.row->l2_hit_pct);
 	if (heavy.row->dram_bytes.known)
 		rule_evidence(v, "dram_bytes", EVIDENCE_BYTES, heavy.row->dram_bytes.v);
-	ADVICE(v, "It cannot become faster with the same bytes: fuse it with what comes before or "
-		  "after, use smaller types for weights and cache, or a larger batch that reuses "
-		  "them.");
+	ADVICE(v,
+	       "It cannot become faster moving the same bytes: fuse it with what comes before or "
+	       "after, use smaller types for weights and cache, or a larger batch that reuses "
+	       "them.");
 	return true;
 }

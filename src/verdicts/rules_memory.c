@@ -57,7 +57,7 @@ bool rule_memory_leak(const struct run *run, const struct answers *a, struct ver
 		TITLE(v, "memory allocated at '%.60s' grows with every step",
 		      run_string(run, worst->site));
 	else
-		TITLE(v, "memory grows with every step; nothing says where it is allocated");
+		TITLE(v, "memory grows with every step; where it is allocated is unknown");
 	rule_evidence(v, "bytes_per_step", EVIDENCE_BYTES, worst->bytes_per_step);
 	rule_evidence(v, "live_bytes", EVIDENCE_BYTES, (double)worst->last_bytes);
 	rule_evidence(v, "grew_steps", EVIDENCE_COUNT, worst->grew_steps);
@@ -65,8 +65,9 @@ bool rule_memory_leak(const struct run *run, const struct answers *a, struct ver
 	if (left >= 0)
 		rule_evidence(v, "device_free_bytes", EVIDENCE_BYTES, left);
 	v->gain_pct = value_absent("a leak costs memory, not time");
-	ADVICE(v, "Something keeps what it allocates in each step: a loss added up with its graph "
-		  "(use .item() or .detach()), history lists, caches without a limit.");
+	ADVICE(v,
+	       "Something keeps what it allocates in each step: a loss accumulated with its graph "
+	       "(use .item() or .detach()), history lists, unbounded caches.");
 	return true;
 }
 
@@ -107,7 +108,7 @@ bool rule_memory_pressure(const struct run *run, const struct answers *a, struct
 	rule_evidence(v, "headroom_bytes", EVIDENCE_BYTES, worst->headroom_bytes.v);
 	rule_evidence(v, "device_total_bytes", EVIDENCE_BYTES, worst->total_bytes.v);
 	ADVICE(v,
-	       "A longer sequence or a worse routed batch ends it. See what was live at the peak "
+	       "A longer sequence or a less balanced batch exceeds it. See what was live at the peak "
 	       "('moescope memory'); recompute activations, shard the optimizer, or use a "
 	       "smaller batch.");
 	return true;
@@ -170,7 +171,7 @@ bool rule_fragmentation(const struct run *run, const struct answers *a, struct v
 	if (!worst.d)
 		return false;
 	v->severity = worst.at_peak ? SEVERITY_WARNING : SEVERITY_NOTE;
-	TITLE(v, "free memory of gpu %d is cut into pieces%s", worst.d->device,
+	TITLE(v, "free memory of gpu %d is fragmented%s", worst.d->device,
 	      worst.at_peak ? "" : " at the end");
 	if (worst.at_peak)
 		when_peak(v, "the peak of live memory", worst.d->peak_ns, worst.d->rank,
@@ -185,7 +186,7 @@ bool rule_fragmentation(const struct run *run, const struct answers *a, struct v
 	ADVICE(v,
 	       "Large requests fail although enough is free. With PyTorch set "
 	       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep shapes the same from step "
-	       "to step; allocate what lives long first.");
+	       "to step; allocate long-lived data first.");
 	return true;
 }
 
@@ -206,8 +207,8 @@ bool rule_outside_allocator(const struct run *run, const struct answers *a, stru
 	if (!worst)
 		return false;
 	v->severity = SEVERITY_NOTE;
-	TITLE(v, "much of gpu %u is used by nothing the driver handed out to rank %u",
-	      worst->device, worst->rank);
+	TITLE(v, "much of the memory in use on gpu %u was not allocated by rank %u", worst->device,
+	      worst->rank);
 	when_peak(v, "the most in use on the device", worst->peak_ns, worst->rank, worst->device);
 	rule_evidence(v, "outside_allocator_bytes", EVIDENCE_BYTES, worst->outside_bytes.v);
 	rule_evidence(v, "driver_at_peak_bytes", EVIDENCE_BYTES, worst->driver_at_peak_bytes.v);
@@ -240,7 +241,7 @@ bool rule_heap_leak(const struct run *run, const struct answers *a, struct verdi
 	rule_evidence(v, "samples", EVIDENCE_COUNT, (double)row->samples);
 	v->gain_pct = value_absent("a leak costs memory, not time");
 	ADVICE(v,
-	       "What is allocated there is never freed: a list, dictionary or cache without a limit that "
-	       "the stack fills, or memory that C code forgets. 'moescope heap' has the whole stack.");
+	       "What is allocated there is never freed: an unbounded list, dictionary or cache that the "
+	       "stack fills, or a leak in C code. 'moescope heap' shows the whole stack.");
 	return true;
 }

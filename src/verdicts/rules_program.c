@@ -27,11 +27,11 @@ bool rule_program_failed(const struct run *run, const struct answers *a, struct 
 	} else if (!strcmp(info->status, "abandoned")) {
 		v->severity = SEVERITY_WARNING;
 		TITLE(v,
-		      "the run was abandoned: what recorded it was killed before the program's end "
-		      "was noted");
+		      "the run was abandoned: its recorder was killed before it noted the program's "
+		      "end");
 	} else if (!strcmp(info->status, "unknown")) {
 		v->severity = SEVERITY_WARNING;
-		TITLE(v, "how the program ended is not known");
+		TITLE(v, "how the program ended is unknown");
 	} else {
 		return false;
 	}
@@ -61,9 +61,8 @@ bool rule_records_lost(const struct run *run, const struct answers *a, struct ve
 		      "%" PRIu64 " event%s of the imported file could not be read: sums below are "
 		      "too small",
 		      lost, lost == 1 ? "" : "s");
-		ADVICE(v,
-		       "The notes at the top say where in the file. Copy it once more, or export "
-		       "it again.");
+		ADVICE(v, "The notes at the top say where in the file. Copy it again, or export it "
+			  "again.");
 		return true;
 	}
 	TITLE(v, "%" PRIu64 " loss%s while recording: sums below are too small", lost,

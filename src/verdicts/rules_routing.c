@@ -241,13 +241,13 @@ bool rule_routing_imbalance(const struct run *run, const struct answers *a, stru
 	v->severity = worst->cv_excess.v > EXCESS_WARNING ? SEVERITY_WARNING : SEVERITY_NOTE;
 	TITLE(v, "routing is uneven beyond chance in %zu of %zu layers (worst: layer %d)", over, n,
 	      worst->layer);
-	v->gain_pct = value_absent("one device does the same work however it is spread");
+	v->gain_pct = value_absent("the work of one device does not depend on its distribution");
 	tax_gain(a, uneven, v);
 	if (v->gain_pct.known)
 		ADVICE(v,
 		       "The busiest of the %zu %s that run experts sets the pace. Raise the "
 		       "balancing loss, or place or replicate the hot experts; 'moescope routing' "
-		       "has each layer's cost.",
+		       "shows each layer's cost.",
 		       answer_imbalance_tax(a)->workers,
 		       answer_imbalance_tax(a)->on_device ? "devices" : "threads");
 	else
@@ -324,7 +324,7 @@ bool rule_tile_waste(const struct run *run, const struct answers *a, struct verd
 			v, 100 * waste_ns / answer_imbalance_tax(a)->step_ns.v,
 			"the experts' kernels run full tiles of that height, and time follows rows");
 	else
-		v->gain_pct = value_absent("no time of experts was recorded");
+		v->gain_pct = value_absent("expert times were not recorded");
 	/* The tile height is a guess. */
 	v->severity = SEVERITY_NOTE;
 	ADVICE(v,

@@ -52,7 +52,7 @@ bool rule_data_loading(const struct run *run, const struct answers *a, struct ve
 		  share.v < 50 ? "all of it is hidden behind computation"
 			       : "it is loaded while the rest of the step computes");
 	ADVICE(v, "Load the next batch on another thread or process while this one computes; "
-		  "cache or simplify what is done to each sample.");
+		  "cache or simplify the work on each sample.");
 	return true;
 }
 
@@ -93,7 +93,7 @@ bool rule_step_variation(const struct run *run, const struct answers *a, struct 
 		v->severity = SEVERITY_WARNING;
 	if (answer_device_use(a)->devices &&
 	    100 * idle >= IDLE_PCT * answer_device_use(a)->window_ns) {
-		v->gain_pct = value_absent("what the device waits for has gains of its own");
+		v->gain_pct = value_absent("the device's waits have their own estimates");
 		v->gain_assumption = NULL;
 	}
 	ADVICE(v, "'moescope steps' says what the slow steps did longer: other programs on the "
@@ -112,7 +112,7 @@ static struct value optimizer_share(const struct answers *a)
 		all += (double)answer_device_phases(a)->ns[p];
 	return all > 0 ? value_of(100 * (double)answer_device_phases(a)->ns[MOESCOPE_OPTIMIZER] /
 				  all)
-		       : value_absent("no time of the device is known by phase");
+		       : value_absent("device time by phase is unknown");
 }
 
 bool rule_optimizer_share(const struct run *run, const struct answers *a, struct verdict *v)
@@ -126,11 +126,11 @@ bool rule_optimizer_share(const struct run *run, const struct answers *a, struct
 	rule_evidence(v, "optimizer_pct", EVIDENCE_PCT, share.v);
 	rule_when_step(v, "the step with the longest optimizer",
 		       longest_in(answer_steps(a), MOESCOPE_OPTIMIZER));
-	rule_gain(v, share.v - OPTIMIZER_PCT, "it can be brought to 15% of the present step");
+	rule_gain(v, share.v - OPTIMIZER_PCT, "it shrinks to 15% of the present step");
 	/* Usual is a habit, not a measurement: never more than a note. */
 	v->severity = SEVERITY_NOTE;
 	ADVICE(v, "Its cost does not depend on the batch: a larger batch or a fused optimizer "
-		  "makes its share smaller.");
+		  "reduces its share.");
 	return true;
 }
 
@@ -143,8 +143,9 @@ static bool slow_steps(const struct steps *steps, struct verdict *v)
 	rule_when_step(v, "the slowest of the first steps", steps->slowest_starting);
 	rule_evidence(v, "warmup_mean_ns", EVIDENCE_NS, steps->starting.mean);
 	rule_evidence(v, "p50_ns", EVIDENCE_NS, steps->steady.p50);
-	ADVICE(v, "The other verdicts leave them out, statistics do not; give a step window to "
-		  "leave them out there, too.");
+	ADVICE(v,
+	       "The other verdicts ignore them, statistics do not; give a step window to exclude "
+	       "them there too.");
 	return true;
 }
 
@@ -159,14 +160,13 @@ bool rule_slow_start(const struct run *run, const struct answers *a, struct verd
 		return true;
 	if (!use->devices || use->of_steps || 100 * aside < ASIDE_PCT * whole)
 		return false;
-	TITLE(v,
-	      "starting up and ending take %.0f%% of the time; the other verdicts leave them out",
+	TITLE(v, "start-up and shutdown take %.0f%% of the time; the other verdicts ignore them",
 	      100 * aside / whole);
 	rule_evidence(v, "judged_ns", EVIDENCE_NS, use->window_ns);
 	rule_evidence(v, "aside_ns", EVIDENCE_NS, use->aside_ns);
 	if (use->prepare_ns > 0)
 		rule_evidence(v, "preparing_code_ns", EVIDENCE_NS, use->prepare_ns);
 	ADVICE(v, "If the program is always this short: keep compiled code (caches of Triton, JAX "
-		  "and CuPy), load less. Mark steps to have them judged instead.");
+		  "and CuPy), load less. Mark steps to judge those instead.");
 	return true;
 }

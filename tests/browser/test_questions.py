@@ -72,7 +72,7 @@ def two_runs_are_compared_from_the_list():
         figures = wanted_figures()["figures"]
         # The same figures, with the same verdicts, as the command.
         equal(cells(tab, "metric"), [row["metric"] for row in figures])
-        words = {"noise": "within noise", "same": "the same", "untested": "not tested", "absent": "not known"}
+        words = {"noise": "within noise", "same": "the same", "untested": "not tested", "absent": "unknown"}
         equal(cells(tab, "verdict"), [words.get(row["verdict"], row["verdict"]) for row in figures])
         whole = [row for row in figures if "of" not in row and row["value"] is not None]
         equal(tab.ask("document.querySelectorAll('.compared .tile').length"), len(whole))

@@ -125,7 +125,7 @@ def doctor_names_the_torch_of_the_python_in_path():
     info.mkdir()
     info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.99.1\n", encoding="utf-8")
     equal(told(), {"name": "PyTorch", "state": "ok", "fix": None,
-                   "text": f"torch 2.99.1 in the python3 in PATH ({version}): 'run' finds steps and phases by itself"})
+                   "text": f"torch 2.99.1 in the python3 in PATH ({version}): 'run' finds steps and phases automatically"})
 
 
 @test

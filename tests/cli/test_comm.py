@@ -76,7 +76,7 @@ def two_ranks():
     verdicts = {v["id"]: v for v in json.loads(moescope("report", "ranks", "--json").out)["verdicts"]}
     # The second rank is 80 us late, and one of two waits for it; that is not in two gains.
     equal((verdicts["comm-exposed"]["gain_pct"], verdicts["rank-late"]["gain_pct"]), (46, 4))
-    check("rank 1 begins 100%" in verdicts["rank-late"]["title"], verdicts["rank-late"])
+    check("rank 1 is the last to start 100%" in verdicts["rank-late"]["title"], verdicts["rank-late"])
 
 
 @test

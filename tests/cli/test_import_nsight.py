@@ -135,7 +135,7 @@ def an_export_that_was_killed_says_what_to_do():
     for name in ("a.sqlite", "a.sqlite-journal"):
         pathlib.Path("killed" + name[1:]).write_bytes(pathlib.Path(name).read_bytes())
     db.close()
-    one_sentence(moescope("kernels", "killed.sqlite"), 1, "journal beside it")
+    one_sentence(moescope("kernels", "killed.sqlite"), 1, "journal next to it")
     sqlite3.connect("killed.sqlite").execute("select * from SCHED_EVENTS").fetchall()
     equal(asked("kernels", "killed.sqlite")["rows"][0]["count"], 3)
 

@@ -205,7 +205,7 @@ def by_time_and_the_first_record():
     program = Program(KNOWN[0][0], "busy")
     r = moescope("attach", "--inside", program.pid, "-d", "1s", "-o", "a.mscope")
     equal(r.status, 0, r)
-    check("the program goes on; joining stopped its main thread for " in r.err, r.err)
+    check("the program continues; joining stopped its main thread for " in r.err, r.err)
     check(r.err.endswith("next: moescope report a.mscope\n"), r.err)
     program.end()
     check("joined: the program was already running" in moescope("report", "a.mscope").out)
@@ -216,7 +216,7 @@ def does_not_come_back_to_python():
     program = Program(KNOWN[0][0], "in_c")
     r = moescope("attach", "--inside", program.pid, "-d", "6s", "-o", "a.mscope")
     equal(r.status, 0, r)
-    check("has not come back to Python for 5 s" in r.err, r.err)
+    check("has not returned to Python for 5 s" in r.err, r.err)
     check("next: moescope stacks" in r.err, r.err)
     # Now it comes back. Nobody wants it any more: it is not joined.
     program.send(signal.SIGINT, b"i")
@@ -227,7 +227,7 @@ def does_not_come_back_to_python():
 
 @test
 def where_it_cannot_be_done():
-    """One sentence each; the program is looked at from outside."""
+    """One sentence each; recording continues from outside."""
     sleeper = subprocess.Popen(["sleep", "600"])
     program = Program(KNOWN[0][0], "sleep")
     plain = Program(KNOWN[0][0], "sleep", libraries="")
@@ -235,7 +235,7 @@ def where_it_cannot_be_done():
     def told(process, words):
         r = moescope("attach", "--inside", "-q", "-d", "0.2s", "-o", "a.mscope", process)
         equal(r.status, 0, r)
-        check(words in r.err and r.err.endswith("it is looked at from outside.\n"), r.err)
+        check(words in r.err and r.err.endswith("recording from outside.\n"), r.err)
         equal(len(r.err.splitlines()), 1, r.err)
         shutil.rmtree("a.mscope")
 

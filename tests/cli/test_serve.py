@@ -107,7 +107,7 @@ def addresses_that_lead_out_or_nowhere_are_refused():
         server.refused("/api/runs/a/steps?" + "x" * 9000, 400, "8192")
         server.refused("/api/runs/a/steps?" + "&".join(f"a{i}=1" for i in range(40)), 400)
         server.refused("/api/runs/a/nothing", 404, "no such view")
-        server.refused("/api/runs/a/steps?limit=-1", 400, "'limit' wants")
+        server.refused("/api/runs/a/steps?limit=-1", 400, "'limit' needs")
         server.refused("/api/runs/a/kernels?classes=/etc/passwd", 400, "classes")
         server.refused("/api/runs/a/kernels?by=colour", 400, "by")
         server.refused("/api/runs/a/ops?steps=x", 400, "steps", "x")
@@ -830,7 +830,7 @@ def trouble_with_the_port_comes_before_the_program():
         r = moescope("run", "-f", "-o", "a.mscope", "--metrics", server.port, "--", "touch", "ran")
         one_sentence(r, 1, "cannot listen", str(server.port))
     one_sentence(moescope("run", "--metrics", "203.0.113.1:0", "--token", "x", "--", "touch", "ran"), 1, "cannot listen")
-    one_sentence(moescope("run", "--metrics", "here:0", "--", "touch", "ran"), 1, "'here' is no address")
+    one_sentence(moescope("run", "--metrics", "here:0", "--", "touch", "ran"), 1, "'here' is not an address")
     for text in ("", "x", "65536", "-1", "::1", "::1:9100", "127.0.0.1:", ":9100", "[]:9100", "1 2", "9100/"):
         one_sentence(moescope("run", f"--metrics={text}", "--", "touch", "ran"), 2, "--metrics")
     one_sentence(moescope("run", "--metrics", "0", "--token", "a b", "--", "touch", "ran"), 2, "--token")
@@ -858,7 +858,7 @@ def trouble_at_the_start_is_one_sentence():
     one_sentence(moescope("serve", "nothing"), 1, "nothing")
     pathlib.Path("file").write_text("x", encoding="ascii")
     one_sentence(moescope("serve", "file"), 1, "neither a run nor a directory")
-    one_sentence(moescope("serve", ".", "--address", "here"), 1, "'here' is no address")
+    one_sentence(moescope("serve", ".", "--address", "here"), 1, "'here' is not an address")
     one_sentence(moescope("serve", ".", "--address", "203.0.113.1"), 1, "cannot listen")
     one_sentence(moescope("serve", ".", "--token", "a b"), 2, "--token")
 

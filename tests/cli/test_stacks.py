@@ -667,7 +667,7 @@ def a_running_program_is_joined_and_left():
         for i in range(5):
             r = moescope("attach", str(program.pid), "-d", "0.5s", "-o", f"{i}.mscope")
             equal(r.status, 0, r)
-            check("the program goes on" in r.err, r)
+            check("the program continues" in r.err, r)
             own = totals(f"{i}.mscope")
             check("work" in own and "waits" in own, own)
             equal(stacks(f"{i}.mscope")["run"]["status"], "left")

@@ -95,7 +95,7 @@ def what_is_not_there():
     for options in (("--steps", "100:"), ("--range", "nowhere")):
         r = moescope("stacks", "a.mscope", *options)
         equal(r.status, 0, r)
-        check("no looks at threads in these steps or ranges" in r.out, r)
+        check("no samples of threads in these steps or ranges" in r.out, r)
         equal(json.loads(moescope("stacks", "a.mscope", "--json", *options).out)["rows"], [])
     one_sentence(moescope("stacks", "a.mscope", "--steps", "x"), 2, "--steps")
 

@@ -431,7 +431,7 @@ def routing_pairs_need_the_experts_of_every_token():
         check(pair["share"] > pair["chance"] > 0, pair)
     text = moescope("routing", "full.mscope", "--layer", "0", "--width", "80").out
     check("experts chosen together" in text and "on to layer 1" in text, text)
-    check("told of the next expert" in text and "by every token" in text, text)
+    check("about the next expert" in text and "by every token" in text, text)
     check("self-check: ok" in text, text)
     check(max(map(len, text.splitlines())) <= 80, text)
 

@@ -386,7 +386,7 @@ def run_top_can_be_closed_while_the_program_goes_on():
     with run_top(shlex.join(["sh", "-c", script])) as t:
         t.see("moescope  a", "q quit")
         t.keys("q")
-        t.see("the view is closed; the program goes on")
+        t.see("the view is closed; the program continues")
         pathlib.Path("go").touch()
         t.see("EXIT 4")
 

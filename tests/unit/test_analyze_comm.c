@@ -551,8 +551,7 @@ static void test_rules(void **state)
 	assert_int_equal(v.severity, SEVERITY_CRITICAL);
 	assert_true(v.gain_pct.v == 30);
 	assert_non_null(v.gain_assumption);
-	assert_string_equal(v.title,
-			    "communication that nothing hides takes 30% of the time of the steps");
+	assert_string_equal(v.title, "exposed communication takes 30% of the time of the steps");
 	SILENT(run, "rank-late");
 	fake_run_free(run);
 	run = steps_run(1, 660, 0); /* 40 of 1000 are exposed */
@@ -566,9 +565,10 @@ static void test_rules(void **state)
 	assert_true(found);
 	assert_int_equal(v.severity, SEVERITY_NOTE); /* it waits beside compute: nothing is lost */
 	assert_true(v.gain_pct.v == 0);
-	assert_string_equal(v.title,
-			    "rank 1 begins 100% of the collectives last (2 of 4 ranks recorded): "
-			    "the others wait 10.0% of the time");
+	assert_string_equal(
+		v.title,
+		"rank 1 is the last to start 100% of the collectives (2 of 4 ranks recorded): "
+		"the others wait 10.0% of the time");
 	SILENT(run, "comm-exposed");
 	fake_run_free(run);
 	/* 600 of 2000 are exposed (400..700 twice); rank 0 waits 100 of them for rank 1: its gain. */

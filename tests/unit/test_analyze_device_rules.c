@@ -207,7 +207,7 @@ static void test_pinned_copies_hide_behind_kernels_only(void **state)
 
 	(void)state;
 	FIRST(run, "transfer-bound", 30);
-	assert_non_null(strstr(advice_of(run, "transfer-bound", &v), "stream of its own"));
+	assert_non_null(strstr(advice_of(run, "transfer-bound", &v), "separate stream"));
 	fake_run_free(run);
 	run = copying_run(4, 2, 1000);
 	assert_non_null(strstr(advice_of(run, "transfer-bound", &v), "64 KiB"));

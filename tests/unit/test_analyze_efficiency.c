@@ -216,13 +216,13 @@ static void test_what_is_missing_is_said(void **state)
 	answers_release(&a);
 	fake_step(run, 0, 0, 1000, 0);
 	a = analyzed(run, NULL, SELECT_ALL);
-	absent(answer_efficiency(&a)->mfu_pct, "told its FLOPs");
+	absent(answer_efficiency(&a)->mfu_pct, "reported its FLOPs");
 	answers_release(&a);
 	fake_op(run, fake_site(run, "mm", -1, -1, 0), 0, 500, 1, 0, 1000);
 	fact(run, "dtype", "torch.bfloat16");
 	a = analyzed(run, NULL, SELECT_ALL);
 	near(answer_efficiency(&a)->dtype, PEAK_BF16);
-	assert_string_equal(answer_efficiency(&a)->dtype_source, "told by the program");
+	assert_string_equal(answer_efficiency(&a)->dtype_source, "reported by the program");
 	absent(answer_efficiency(&a)->mfu_pct, "processor");
 	near(answer_efficiency(&a)->model_flops_per_s, 1e9);
 	answers_release(&a);

@@ -217,7 +217,7 @@ static void test_not_streamed(void **state)
 				    "the answers were not streamed");
 		assert_true(isnan(s.total_tokens_per_s));
 		assert_string_equal(s.rate_reasons[SERVING_TOTAL_TOKENS_PER_S],
-				    "the number of prompt tokens is not known");
+				    "the number of prompt tokens is unknown");
 		assert_true(isnan(s.goodput_per_s));
 		assert_string_equal(s.rate_reasons[SERVING_GOODPUT], "no limits were given");
 	}

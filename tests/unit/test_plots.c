@@ -125,7 +125,7 @@ static const struct expected {
 	    ">gpu 1 rank 1 communication<" } },
 	{ "roofline",
 	  { NULL, ">no data: no kernel belongs", ">no data: no kernel belongs",
-	    ">no data: no operation told" } },
+	    ">no data: no operation reported" } },
 	{ "flame",
 	  { "no stacks in this run", NULL, NULL, "no stacks in this run", NULL, NULL,
 	    ">1.00 s on a processor, 100 looks; the deepest 165 of 203 levels are not drawn<" } },

@@ -317,7 +317,7 @@ static void test_roofline(void **state)
 	for (int i = 0; i < 3; i++) {
 		static const char *const texts[] = {
 			">no data: none<",
-			">slope: 1.00 TB/s of memory; peak not known: nobody measured it; by hand<",
+			">slope: 1.00 TB/s of memory; peak unknown: nobody measured it; by hand<",
 			">no roof: nobody measured it; by hand<"
 		};
 

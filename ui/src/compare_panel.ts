@@ -22,7 +22,7 @@ const INSTEAD: { [key: string]: string } = { low_pct: "difference_low", high_pct
 const HEADS: { [key: string]: string } = { difference_pct: "change", low_pct: "95% from", high_pct: "to",
   count_baseline: "times in baseline", count: "times", call_pct: "change of one", explains_pct: "explains" };
 const VERDICTS: { [verdict: string]: string } = { better: "better", worse: "worse", noise: "within noise", same: "the same",
-  untested: "not tested", absent: "not known" };
+  untested: "not tested", absent: "unknown" };
 const COLUMNS = ["of", "baseline", "value", "difference", "difference_pct", "low_pct", "high_pct", "verdict"];
 const OF_CALLS = ["count_baseline", "count", "call_pct", "explains_pct", "state"];
 

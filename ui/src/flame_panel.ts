@@ -101,7 +101,7 @@ export class FlamePanel implements Panel {
     const merged = num(this.document?.["merged"]) ?? 0;
     const share = pct((100 * (num(this.document?.["merged_ns"]) ?? 0)) / (this.root?.totalNs || 1));
     const least = ns(num(this.document?.["least_ns"]) ?? 0);
-    return `Click a box, or press Enter, to look into it; Backspace leads out. ${merged
+    return `Click a box, or press Enter, to zoom into it; Backspace goes back. ${merged
       ? `Stacks below ${least}, or more than ${num(this.document?.["deepest"]) ?? 0} deep, are added up where they are: `
         + `${merged} of them, ${share} of the time.` : ""}`;
   }

@@ -37,7 +37,7 @@ export function columnsOf(view: View, rows: Fields[]): Columns {
       if (key.endsWith("_reason")) continue;
       const kind = kinds.get(key) ?? { scalar: false, numeric: true, why: "" };
       const value = row[key];
-      if (value === null) kind.why ||= String(row[`${key}_reason`] ?? "not known");
+      if (value === null) kind.why ||= String(row[`${key}_reason`] ?? "unknown");
       else if (isScalar(value)) kind.scalar = true;
       else kind.why = "";
       if (typeof value === "string" || typeof value === "boolean") kind.numeric = false;

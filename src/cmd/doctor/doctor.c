@@ -230,7 +230,7 @@ static void limit_text(int resource, char *out, size_t size)
 	struct rlimit limit;
 
 	if (getrlimit(resource, &limit) < 0)
-		snprintf(out, size, "not known");
+		snprintf(out, size, "unknown");
 	else if (limit.rlim_cur == RLIM_INFINITY)
 		snprintf(out, size, "unlimited");
 	else
@@ -276,16 +276,17 @@ static void check_stacks(struct check *check)
 	small_file_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope));
 	strict = geteuid() != 0 && scope[0] > '0';
 	if (native_open(&native, getpid(), 1, why, sizeof(why)) < 0) {
-		check_found(check, CHECK_NOTE, "of Python alone: no native functions (%s)", why);
+		check_found(check, CHECK_NOTE, "only Python functions, no native ones (%s)", why);
 		check_fix(check,
 			  "sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON for moescope");
 	} else if (!native_has_leaves(native)) {
 		check_found(check, CHECK_NOTE,
-			    "functions of Python, or native ones of threads without Python");
+			    "Python functions, and native ones only in threads without Python");
 		check_fix(check,
 			  "sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for moescope");
 	} else {
-		check_found(check, CHECK_OK, "functions of Python 3.9 to 3.14 and native ones%s",
+		check_found(check, CHECK_OK,
+			    "functions of Python 3.9 to 3.14 and native functions%s",
 			    unwind_kernel_mask() ? ", also without frame pointers" : "");
 	}
 	native_close(native);
@@ -321,7 +322,7 @@ static void check_machine(struct check *check)
 		check_fix(check, "a kernel with CONFIG_PSI, CONFIG_SCHEDSTATS and "
 				 "CONFIG_TASK_IO_ACCOUNTING, and /proc and /sys in the container");
 	} else {
-		check_found(check, CHECK_OK, "everything that 'moescope host' shows can be read");
+		check_found(check, CHECK_OK, "everything 'moescope host' shows is readable");
 	}
 	buf_release(&missing);
 }

@@ -96,7 +96,7 @@ static void check_devices(struct checks *checks, struct gpu *gpu)
 		snprintf(name, sizeof(name), "GPU %u", d->index);
 		check = checks_add(checks, name);
 		if (!d->handle) {
-			check_found(check, CHECK_NOTE, "the driver does not hand it out");
+			check_found(check, CHECK_NOTE, "the driver does not provide it");
 			check_fix(check,
 				  "See 'nvidia-smi' and the kernel's log (dmesg | grep NVRM).");
 			continue;
@@ -371,10 +371,10 @@ void doctor_look_gpu(struct checks *checks)
 	doctor_look_profilers(checks);
 	check_level(checks, "level counts", "steps, routing counts, counters, marks", &gpu, false,
 		    "");
-	check_level(checks, "level steps", "and ranges that name a phase, tokens, memory", &gpu,
+	check_level(checks, "level steps", "plus ranges that name a phase, tokens, memory", &gpu,
 		    false, "");
-	check_level(checks, "level trace", "and every range and operation", &gpu, true,
+	check_level(checks, "level trace", "plus every range and operation", &gpu, true,
 		    "kernels, copies, sets, calls, waits");
-	check_level(checks, "level full", "and the experts of every token", &gpu, true,
+	check_level(checks, "level full", "plus the experts of every token", &gpu, true,
 		    "kernels, copies, sets, calls, waits, allocations by the driver");
 }

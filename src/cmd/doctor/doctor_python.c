@@ -63,19 +63,19 @@ static void tell_python(struct check *check, const struct python *python)
 	if (python->waits[0] != 'w' || (python->major == 3 && python->minor < 9)) {
 		check_found(
 			check, CHECK_NOTE,
-			"steps are not found by themselves: the python3 in PATH (%d.%d) does not read "
+			"steps are not found automatically: the python3 in PATH (%d.%d) does not read "
 			"PYTHONPATH, or is older than 3.9",
 			python->major, python->minor);
 		check_fix(check, "Use Python 3.9 or newer, without -I, -E and -S.");
 	} else if (python->torch[0] == '-') {
 		check_found(
 			check, CHECK_OK,
-			"the python3 in PATH (%d.%d) has none; steps are found where a program has it",
+			"the python3 in PATH (%d.%d) has none; steps are found in programs that have it",
 			python->major, python->minor);
 	} else {
 		check_found(
 			check, CHECK_OK,
-			"torch %s in the python3 in PATH (%d.%d): 'run' finds steps and phases by itself",
+			"torch %s in the python3 in PATH (%d.%d): 'run' finds steps and phases automatically",
 			python->torch, python->major, python->minor);
 	}
 }
@@ -89,7 +89,7 @@ void check_pytorch(struct check *check)
 	if (!folder) {
 		check_found(
 			check, CHECK_NOTE,
-			"steps are not found by themselves: the Python package is not beside this program");
+			"steps are not found automatically: the Python package is not next to this program");
 		check_fix(check,
 			  "Install it with 'pip install .', or moescope with 'make install'.");
 	} else if (r == -ENOENT) {

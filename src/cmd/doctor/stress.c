@@ -43,7 +43,7 @@ static const struct mix {
 	{ "4 threads of launches and copies", { "--eager", "4", "--copies" } },
 	{ "a thread with graphs, recaptured",
 	  { "--graphs", "1", "--nodes", "200", "--recapture", "50" } },
-	{ "the same beside 3 threads of launches",
+	{ "the same next to 3 threads of launches",
 	  { "--graphs", "1", "--eager", "3", "--copies", "--nodes", "200", "--recapture", "50" } },
 	{ "2 threads with graphs",
 	  { "--graphs", "2", "--eager", "1", "--nodes", "200", "--recapture", "50" } },

@@ -11,8 +11,8 @@
 const struct command *const *commands;
 
 const char *const purpose_titles[PURPOSES] = {
-	[PURPOSE_RECORD] = "record",	     [PURPOSE_LOOK] = "look at a run",
-	[PURPOSE_HOST] = "look at the host", [PURPOSE_WATCH] = "watch and share",
+	[PURPOSE_RECORD] = "record",	     [PURPOSE_LOOK] = "inspect a run",
+	[PURPOSE_HOST] = "inspect the host", [PURPOSE_WATCH] = "watch and share",
 	[PURPOSE_COMPARE] = "compare",	     [PURPOSE_EXPORT] = "draw, query, export",
 	[PURPOSE_EXPERIMENT] = "experiment", [PURPOSE_HELP] = "help",
 };

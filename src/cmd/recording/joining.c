@@ -67,7 +67,7 @@ static int ask(struct joining *joining, uint64_t steps, struct err *err)
 	int r;
 
 	if (!library || !script) {
-		r = err_set(err, -ENOENT, "%s is not installed beside this program",
+		r = err_set(err, -ENOENT, "%s is not installed next to this program",
 			    library ? "the Python package" : "libmoescope.so");
 	} else {
 		char *real = realpath(library, NULL);
@@ -92,8 +92,8 @@ void joining_begin(struct joining *joining, pid_t pid, const char *run, uint64_t
 		.pid = pid, .run = run, .lock_fd = -1, .asked_ns = clock_monotonic_ns()
 	};
 	if (!hand_over_is_useful(pid)) {
-		say("process %d has neither CUDA nor PyTorch in it, so there is nothing to record "
-		    "inside; it is looked at from outside.",
+		say("process %d uses neither CUDA nor PyTorch, so there is nothing to record inside; "
+		    "recording from outside.",
 		    (int)pid);
 		return;
 	}
@@ -108,7 +108,7 @@ void joining_begin(struct joining *joining, pid_t pid, const char *run, uint64_t
 	}
 	join_lock_release(run, joining->lock_fd);
 	joining->lock_fd = -1;
-	say("%s; it is looked at from outside.", err.message);
+	say("%s; recording from outside.", err.message);
 }
 
 /* Whole lines only: one may be half there. */
@@ -129,7 +129,7 @@ static void read_state(struct joining *joining)
 			joining->state = JOIN_ENDED;
 		} else if (strncmp(at, "refused ", 8) == 0 && joining->state != JOIN_REFUSED) {
 			joining->state = JOIN_REFUSED;
-			say("process %d was not joined: %s; it is looked at from outside.",
+			say("process %d was not joined: %s; recording from outside.",
 			    (int)joining->pid, at + 8);
 		}
 	}
@@ -142,8 +142,8 @@ enum join_state joining_look(struct joining *joining)
 	if (joining->state == JOIN_ASKED && !joining->told_late &&
 	    clock_monotonic_ns() - joining->asked_ns > LATE_NS) {
 		joining->told_late = true;
-		say("the main thread of process %d has not come back to Python for 5 s; it is looked "
-		    "at from outside, and joined when it does.",
+		say("the main thread of process %d has not returned to Python for 5 s; recording from "
+		    "outside until it does.",
 		    (int)joining->pid);
 	}
 	return joining->state;
@@ -168,8 +168,8 @@ void joining_end(struct joining *joining)
 	}
 	if ((joining->state == JOIN_STARTING || joining->state == JOIN_INSIDE) &&
 	    kill(joining->pid, 0) == 0)
-		say("process %d has not let go of moescope's library for 30 s; it will when it comes "
-		    "back to Python.",
+		say("process %d has not released moescope's library for 30 s; it will when it returns "
+		    "to Python.",
 		    (int)joining->pid);
 	snprintf(path, sizeof(path), "%s/" JOIN_STATE_FILE, joining->run);
 	unlink(path);

@@ -204,7 +204,7 @@ static int add_library(const char *name, struct buf *to, struct err *err)
 	snprintf(file, sizeof(file), LIBRARY "%s.so", name);
 	path = installed_library(file);
 	if (!path)
-		r = err_set(err, -ENOENT, "%s is not beside moescope; install it again.", file);
+		r = err_set(err, -ENOENT, "%s is not next to moescope; install it again.", file);
 	else if (strpbrk(path, SEPARATORS))
 		r = err_set(err, -EINVAL,
 			    "'%s' has a space or a colon in its path, which " VARIABLE

@@ -376,7 +376,7 @@ bool recording_end(struct recording *recording, const char *program)
 	run_lock_release(recording->path, recording->lock_fd, r == 0);
 	recording->lock_fd = -1;
 	if (r < 0)
-		say("the run in %s has no end noted: %s", recording->name,
+		say("cannot note the end of the run in %s: %s", recording->name,
 		    err.message[0] ? err.message : strerror(-r));
 	r = run_files_look(recording->path, &files);
 	if (r == 0 && files.shards)
@@ -384,9 +384,9 @@ bool recording_end(struct recording *recording, const char *program)
 	if (r == 0 && !files.shards) {
 		if (end.notes)
 			say("%s", end.notes);
-		say("nothing was recorded%s: no process of '%s' %strained or ran a model of PyTorch, used "
-		    "CUDA or NVTX or reported to moescope as moescope.h says (run in %s%s); --stacks "
-		    "records where its threads are.",
+		say("nothing was recorded%s: no process of '%s' %sran a PyTorch model, used CUDA or NVTX "
+		    "or called the functions of moescope.h (run in %s%s); --stacks samples its "
+		    "threads.",
 		    files.machine ? " but the machine" : "", program,
 		    recording->some_ranks ? "with a rank of --ranks " : "", recording->name,
 		    files.machine ? "; next: moescope report" : "");

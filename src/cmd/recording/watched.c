@@ -175,7 +175,7 @@ static void give_up(struct watch *watch, const struct recording *recording, int 
 {
 	end(watch);
 	if (r == -ECANCELED)
-		say("the view is closed; the program goes on, and its output goes to "
+		say("the view is closed; the program continues, with its output in "
 		    "%s/" PROGRAM_LOG ".",
 		    recording->name);
 	else

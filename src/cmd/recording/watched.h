@@ -21,7 +21,7 @@ void program_log_tail(int fd);
 #define INTERVAL_OPTION(values, member, words, without)                                            \
 	{                                                                                          \
 		.name = "interval", .kind = OPTION_STRING, .metavar = "TIME",                      \
-		.help = words "time between two looks at the run, such as 1s or 500ms, at least "  \
+		.help = words "time between two refreshes, such as 1s or 500ms, at least "         \
 			      "100ms; a bare number is seconds",                                   \
 		.default_text = without, .offset = offsetof(values, member)                        \
 	}

@@ -32,6 +32,5 @@ void run_index_timeline(const char *path, uint64_t most)
 	progress_end();
 	lod_close(lod);
 	if (r < 0)
-		say("the timeline is not indexed yet, which 'moescope serve' will do: %s",
-		    err.message);
+		say("the timeline is not indexed; 'moescope serve' will do that: %s", err.message);
 }

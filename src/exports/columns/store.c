@@ -279,7 +279,7 @@ static const struct store_label *label_of(struct store *store, uint32_t name)
 	return label;
 }
 
-#define NOT_TOLD "not known"
+#define NOT_TOLD "unknown"
 
 bool store_launch_told(const struct row_launch *launch)
 {

@@ -59,7 +59,7 @@ static void describe_column(const struct sql_table *table, const struct sql_colu
 		snprintf(out, size, "record %s, column %s%s%s", desc->name,
 			 desc->columns[column->field].name,
 			 column->refers ? refers[column->refers] : "",
-			 column->absent ? "; empty: not known" : "");
+			 column->absent ? "; empty: unknown" : "");
 	else
 		snprintf(out, size, "%s", sources[column->from]);
 }

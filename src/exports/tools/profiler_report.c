@@ -220,7 +220,7 @@ static const struct field memory_keys[] = {
 	{ "expert_memory_distribution", .from = overview_of, .of = &expert_memory,
 	  .absent = no_expert_memory,
 	  .meaning = "weights of the experts with that number over all layers / 1e6, as the "
-		     "program told" },
+		     "program reported" },
 	{ "device", NULL, UNIT_DEVICE, OF(device) },
 };
 
@@ -421,7 +421,7 @@ static const struct field_group stats = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS
 static const char *no_start(const struct field_row *at)
 {
 	return ((const struct profiler_report *)at->item)->timestamp[0] ? NULL
-									: "the start is not known";
+									: "the start is unknown";
 }
 
 static struct cell run_seconds(const struct field_row *at)

@@ -37,7 +37,7 @@ static struct cell megabytes(const struct field_row *at)
 static struct cell not_over_time(const struct field_row *at)
 {
 	(void)at;
-	return cell_absent("not known over time");
+	return cell_absent("unknown over time");
 }
 
 #define OF(member) MEMBER(struct memory_moment, member)

@@ -514,7 +514,7 @@ static int survey_devices(const struct ingest_file *file, struct intake *intake,
 	if (result == 0 && !devices_match(map, shared.known.worked, shared.known.allocated))
 		intake_note(intake,
 			    "%s: its kernels name devices by numbers of agents, among which are "
-			    "processors; which of its devices they are is not told",
+			    "processors; which of its devices they are is unknown",
 			    file->path);
 	shared_release(&shared);
 	return result;

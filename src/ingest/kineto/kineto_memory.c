@@ -62,7 +62,7 @@ void rows_add_firsts(struct reader *r, const struct first_memory *firsts, size_t
 		if (firsts[i].before_bytes < 0) {
 			intake_note(r->intake,
 				    "device %u: the first total of the allocator is less than the "
-				    "allocation that it follows: what was live before is not known",
+				    "allocation that it follows: what was live before is unknown",
 				    firsts[i].device);
 			continue;
 		}

@@ -461,10 +461,11 @@ static int note_rest(struct nsight *ns)
 			"the kernels in them.",
 			ns->file->path, (unsigned long long)ns->graphs);
 	if (ns->n_cuda_pids > 1)
-		intake_note(ns->intake,
-			    "%s: %zu processes use CUDA; their ranks are not told, and numbered by "
-			    "process id.",
-			    ns->file->path, ns->n_cuda_pids);
+		intake_note(
+			ns->intake,
+			"%s: %zu processes use CUDA; their ranks are not recorded, and numbered by "
+			"process id.",
+			ns->file->path, ns->n_cuda_pids);
 	buf_release(&list);
 	return list.failed ? -ENOMEM : 0;
 }

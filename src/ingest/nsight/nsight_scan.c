@@ -26,7 +26,7 @@ static int sqlite_failed(sqlite3 *db, int code, const char *path, struct err *er
 	/* Undoing what was begun would be writing. */
 	if (code == SQLITE_READONLY)
 		return err_set(err, -EINVAL,
-			       "%s was not written to its end, and the journal beside it undoes "
+			       "%s was not written to its end, and the journal next to it undoes "
 			       "what was begun: open it once with sqlite3, or export it again.",
 			       path);
 	return err_set(err, -EINVAL, "%s cannot be read as an SQLite file: %s.", path,

@@ -206,7 +206,7 @@ static void start_clock(struct clocks *clocks)
 			    processes[i]->rank, processes[0]->rank,
 			    processes[i]->wall_clock && processes[0]->wall_clock
 				    ? ""
-				    : ", whose zero is not known");
+				    : ", whose zero is unknown");
 	place_clocks(clocks, i, i, 0);
 }
 

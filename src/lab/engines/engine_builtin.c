@@ -19,7 +19,7 @@ static int check_builtin(const struct experiment *e, const struct lab_tools *too
 
 	if (!tools->tinymoe)
 		return err_set(err, -ENOENT,
-			       "tinymoe is not beside moescope; install moescope as a whole.");
+			       "tinymoe is not next to moescope; install moescope as a whole.");
 	if (path && strcmp(path, "tinymoe") != 0 && access(path, R_OK) < 0)
 		return err_sys(
 			err, -ENOENT,

@@ -270,7 +270,7 @@ static void find_reasons(const struct rules *rules, const struct goodput_limit *
 		  outputs ? nothing : "the number of output tokens is not known");
 	deny_rate(serving, SERVING_TOTAL_TOKENS_PER_S, &serving->total_tokens_per_s,
 		  outputs && prompts,
-		  !prompts   ? "the number of prompt tokens is not known"
+		  !prompts   ? "the number of prompt tokens is unknown"
 		  : !outputs ? "the number of output tokens is not known"
 			     : nothing);
 	deny_rate(serving, SERVING_DURATION, &serving->duration_s, true, nothing);

@@ -519,7 +519,7 @@ int experiment_set(struct experiment *experiment, const char *key, const char *v
 			return err_set(err, -EINVAL, "there is no '%s'; did you mean '%s'?", key,
 				       near);
 		return err_set(err, -EINVAL,
-			       "there is no '%s'; 'moescope bench --list-parameters' has them all.",
+			       "there is no '%s'; 'moescope bench --list-parameters' lists them.",
 			       key);
 	}
 	r = set_value(experiment, p, value, err);

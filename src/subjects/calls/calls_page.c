@@ -69,13 +69,13 @@ const struct section section_calls = {
 		.place = 52,
 		.host = true,
 		.summary = "calls into the operating system, cuBLAS, cuDNN and NCCL",
-		.description = "One row per function that 'moescope run --calls' has recorded, or that an imported file "
-			       "of Nsight Systems has: how often, how long, bytes moved, and the time of the kernels "
-			       "launched inside. Short calls into the operating system are counted without records of "
-			       "their own.",
+		.description = "One row per function recorded by 'moescope run --calls' or imported from Nsight Systems: "
+			       "number of calls, their time, bytes moved, and the time of the kernels launched "
+			       "inside. Short calls into the operating system are counted without individual "
+			       "records.",
 		.examples = EXAMPLES({ "moescope calls", "The newest run here, by time." },
 				     { "moescope calls a.mscope --by-size",
-				       "Matrix products by their sizes, reads by kind of file." },
+				       "Matrix products by size, reads by kind of file." },
 				     { "moescope calls a.mscope --sort count", "The most frequent first." }),
 		.parameters = PARAMETERS(&by_size),
 	},

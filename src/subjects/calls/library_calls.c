@@ -216,7 +216,7 @@ static void finish(struct builder *b, struct library_calls *calls)
 		row->count = row->recorded + row->counted;
 		row->time_ns += row->counted_ns;
 		row->bytes = b->bytes[i] < 0
-				     ? value_absent("these calls move no bytes, or it is not known")
+				     ? value_absent("these calls move no bytes, or it is unknown")
 				     : value_of(b->bytes[i]);
 		write_sizes(b->run, row);
 		calls->count += row->count;

@@ -10,7 +10,7 @@
 #define WHOLE(member) MEMBER_AS(FIELD_WHOLE, struct comm_row, member)
 #define STRING(member) MEMBER_AS(FIELD_STRING, struct comm_row, member)
 
-#define NOT_TOLD "it was not told"
+#define NOT_TOLD "it was not reported"
 
 static struct cell transport(const struct field_row *at)
 {

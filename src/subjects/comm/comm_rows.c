@@ -97,10 +97,10 @@ static struct value bus_factor(const char *name, uint32_t group_size)
 		if (buses[i].bus == BUS_ONE)
 			return value_of(1);
 		if (!group_size)
-			return value_absent("the size of its group was not told");
+			return value_absent("the size of its group was not reported");
 		return value_of((buses[i].bus == BUS_ALL_REDUCE ? 2 : 1) * (n - 1) / n);
 	}
-	return value_absent("what its ranks send to each other is not known");
+	return value_absent("what its ranks send to each other is unknown");
 }
 
 int comm_rows_init(struct comm_rows *rows, const struct run *run,
@@ -203,11 +203,11 @@ static void size_record(const struct comm_rows *rows, size_t record, struct comm
 					     : 0;
 
 	if (!elements)
-		sums->no_bytes = "its number of elements was not told";
+		sums->no_bytes = "its number of elements was not reported";
 	else if (!c->type[record])
-		sums->no_bytes = "the type of its elements was not told";
+		sums->no_bytes = "the type of its elements was not reported";
 	else if (!bytes)
-		sums->no_bytes = "the size of its element type is not known";
+		sums->no_bytes = "the size of its element type is unknown";
 	else if (elements > (UINT64_MAX - sums->bytes) / bytes)
 		sums->no_bytes = "its size does not fit into 64 bits";
 	else {

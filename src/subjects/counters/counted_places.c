@@ -358,7 +358,7 @@ static int by_number(const void *a, const void *b)
 static void add_tokens(const struct work *work, const struct launch *launches, size_t n,
 		       enum grouping grouping, struct counted_place *row)
 {
-	const char *none = grouping == BY_RANGE ? "the steps did not tell their tokens"
+	const char *none = grouping == BY_RANGE ? "the steps did not report their tokens"
 						: "no routing of these steps was recorded";
 	uint64_t tokens = 0;
 	size_t steps = 0;

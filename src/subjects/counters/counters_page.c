@@ -66,9 +66,9 @@ static const struct question_parameter by = {
 	.kind = ASK_TABLE,
 	.metavar = "WHAT",
 	.choices = by_choices,
-	.help = "one row per metric of a kernel (metric), per kernel (kernel: how far it used the GPU, and what bounds "
-		"it), or per range, layer or expert that launched it (bytes of memory, operations, tokens); with "
-		"run --counters pc per reason for which a kernel's warps waited (stall) or line of its source (line)",
+	.help = "one row per metric of a kernel (metric), per kernel (kernel: its utilisation of the GPU, and what "
+		"bounds it), or per range, layer or expert that launched it (bytes of memory, operations, tokens); "
+		"with run --counters pc, per stall reason of a kernel (stall) or line of its source (line)",
 	.default_text = "metric",
 };
 
@@ -81,12 +81,12 @@ const struct section section_counters = {
 	.page = counters_page,
 	.command = {
 		.place = 100,
-		.summary = "hardware counters of single kernels",
+		.summary = "hardware counters of individual kernels",
 		.description = "One row per kernel and metric: in how many launches it was "
 			       "measured, and the mean, smallest and largest value, in the row's "
-			       "unit. RUN was recorded with run --counters, or imported from an "
-			       "Nsight Compute CSV (ncu --csv, with --page raw or details), or is "
-			       "that file itself.",
+			       "unit. RUN is a run recorded with 'run --counters', or an Nsight "
+			       "Compute CSV (ncu --csv, with --page raw or details), imported or "
+			       "not.",
 		.examples = EXAMPLES({ "moescope counters ncu.csv",
 				       "What Nsight Compute measured, one row per metric." },
 				     { "moescope counters ncu.csv --csv | grep dram__",
@@ -94,7 +94,7 @@ const struct section section_counters = {
 				     { "moescope counters ncu.csv --by kernel",
 				       "What bounds each kernel." },
 				     { "moescope counters a.mscope --by expert",
-				       "Bytes of memory for a token, by expert." },
+				       "Bytes of memory per token, by expert." },
 				     { "moescope counters a.mscope --by line",
 				       "Lines of kernels at which most warps waited." }),
 		.parameters = PARAMETERS(&by),

@@ -106,9 +106,10 @@ static double take_steps(const struct run *run, const struct sums *sums, struct 
 		tokens += (double)run->step.tokens[i];
 		told = told && run->step.tokens_known[i];
 	}
-	row->tokens = is_one_of_several(run)   ? value_absent("several processes have steps")
-		      : !told || !(tokens > 0) ? value_absent("the steps did not tell their tokens")
-					       : value_of(tokens);
+	row->tokens = is_one_of_several(run) ? value_absent("several processes have steps")
+		      : !told || !(tokens > 0)
+			      ? value_absent("the steps did not report their tokens")
+			      : value_of(tokens);
 	return time_ns;
 }
 

@@ -162,10 +162,10 @@ const struct section section_hardware = {
 	.command = {
 		.place = 101,
 		.summary = "hardware counters of the GPUs over time",
-		.description = "One row per GPU and counter: the mean, smallest and largest of its samples, in "
-			       "the unit that its name ends with. NVML reads some whenever a program that uses a GPU is "
-			       "recorded; 'moescope run --counters timeline' samples more, more often. All are of the "
-			       "whole GPU, whoever works on it.",
+		.description = "One row per GPU and counter: the mean, smallest and largest of its samples; the name "
+			       "ends with the unit. Every recording of a GPU program has some from NVML; 'moescope run "
+			       "--counters timeline' samples more of them, more often. All cover the whole GPU, whoever "
+			       "uses it.",
 		.examples = EXAMPLES({ "moescope hardware", "The newest run here, all of it." },
 				     { "moescope hardware a.mscope --by-step --csv",
 				       "Each step, for a spreadsheet." },

@@ -385,7 +385,7 @@ static void compute_occupancy(const struct run *run, const struct measured *laun
 		if (!one.pct.known) {
 			waves.reason = one.pct.reason;
 		} else if (!device.multiprocessors || !(blocks > 0)) {
-			waves.reason = "the size of the grid or of the device is not known";
+			waves.reason = "the size of the grid or of the device is unknown";
 		} else {
 			sum += blocks / ((double)one.blocks * device.multiprocessors);
 			counted++;
@@ -482,7 +482,7 @@ static void add_roof(const struct efficiency_device *device, struct kernel_limit
 		row->roof_ops_per_s = value_absent("no operations of the tensor cores");
 	else if (!(peak > 0))
 		row->roof_ops_per_s = value_absent(
-			device->reason ? device->reason : "the peak of this type is not known");
+			device->reason ? device->reason : "the peak of this type is unknown");
 	else if (!device->memory_bytes_per_s.known)
 		row->roof_ops_per_s = device->memory_bytes_per_s;
 	else

@@ -27,7 +27,7 @@ static struct cell limiter(const struct field_row *at)
 	const struct kernel_limit_row *row = at->item;
 
 	return row->occupancy_limiter ? cell_text(row->occupancy_limiter)
-				      : cell_absent("the launch or the device is not known");
+				      : cell_absent("the launch or the device is unknown");
 }
 
 static struct cell stall(const struct field_row *at)

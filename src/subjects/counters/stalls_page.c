@@ -133,7 +133,7 @@ static const struct field total_fields[] = {
 	{ "dropped", NULL, UNIT_INT, MEMBER(struct stalls, dropped),
 	  .meaning = "samples that the hardware dropped" },
 	{ "driver", NULL, UNIT_INT, MEMBER(struct stalls, driver),
-	  .meaning = "samples of kernels of the driver, which are not told" },
+	  .meaning = "samples of the driver's own kernels, which have no rows" },
 	{ "unnamed", NULL, UNIT_INT, MEMBER(struct stalls, unnamed),
 	  .meaning = "samples whose kernel or reason CUPTI did not name" },
 };

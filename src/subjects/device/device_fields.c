@@ -266,7 +266,7 @@ static const struct field columns[] = {
 	{ "idle_profiler_ns", NULL, UNIT_INT, IDLE(IDLE_PROFILER),
 	  .meaning = "at the edges of windows of records" },
 	{ "idle_unknown_ns", NULL, UNIT_INT, IDLE(IDLE_UNKNOWN),
-	  .meaning = "the calls that would tell were not recorded" },
+	  .meaning = "the calls that would explain it were not recorded" },
 	{ "kernel_ns", NULL, UNIT_INT, OF(kernel_ns), .meaning = "union of kernels" },
 	{ "copy_ns", NULL, UNIT_INT, OF(copy_ns), .meaning = "union of copies" },
 	{ "set_ns", NULL, UNIT_INT, OF(set_ns), .meaning = "union of sets" },

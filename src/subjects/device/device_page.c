@@ -36,7 +36,7 @@ static void timeline_lines(const struct timeline_device *d, struct page *page)
 	page_line(page, 4, "kernels %s, copies %s, sets %s", format_ns((double)d->kernel_ns).text,
 		  format_ns((double)d->copy_ns).text, format_ns((double)d->set_ns).text);
 	if (d->overlap_pct.known)
-		page_line(page, 4, "%s of the copy time beside kernels",
+		page_line(page, 4, "%s of the copy time overlaps kernels",
 			  format_pct(d->overlap_pct.v).text);
 }
 
@@ -52,7 +52,7 @@ static void reasons_line(const struct device_state *d, struct page *page)
 		if (n++)
 			page_put(page, ", ");
 		else
-			page_words(page, 4, 6, "clocks held down by: ");
+			page_words(page, 4, 6, "clocks reduced by: ");
 		if (words)
 			page_put(page, "%s", words);
 		else
@@ -107,11 +107,11 @@ void device_process_lines(const struct scene *scene, struct page *page)
 		if (of_device >= PROCESS_LINES)
 			continue;
 		page_words(page, 2, 4, "other process on gpu %u: %u %s, ", p->device, p->pid,
-			   p->name ? run_string(scene->run, p->name) : "(name not known)");
+			   p->name ? run_string(scene->run, p->name) : "(name unknown)");
 		if (p->bytes_known)
 			page_put(page, "%.0f MiB", (double)p->peak_bytes / 1048576.0);
 		else
-			page_put(page, "memory not told");
+			page_put(page, "memory unknown");
 		page_put(page, "%s", p->graphics ? " (graphics)" : "");
 	}
 }

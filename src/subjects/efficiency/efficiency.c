@@ -81,15 +81,16 @@ static struct value routing_flops(const struct run *run, const struct routing *r
 		const struct routing_layer *layer = &routing->layers[i];
 
 		if (!layer->flops_router.known || !layer->flops_expert.known)
-			return value_absent("the sizes of the MoE layers were not told");
+			return value_absent("the sizes of the MoE layers were not reported");
 		flops += layer->flops_router.v + layer->flops_expert.v;
 	}
 	if (flops > 0)
 		return value_of(flops);
-	return value_absent(run_is_foreign(run) ? "no operation of the file tells its FLOPs, or "
-						  "the shapes of its inputs"
-						: "no operation of a recorded step told its FLOPs: "
-						  "see moescope_op_end()");
+	return value_absent(run_is_foreign(run)
+				    ? "no operation of the file tells its FLOPs, or "
+				      "the shapes of its inputs"
+				    : "no operation of a recorded step reported its FLOPs: "
+				      "see moescope_op_end()");
 }
 
 /* time * peak of the devices of one process. */
@@ -159,9 +160,9 @@ static int model(const struct run *run, const struct selection *sel, const struc
 	else
 		e->model_flops = routing_flops(run, routing);
 	e->flops_source =
-		told ? run_is_foreign(run) ? "of the operations: as the file tells them, else by "
+		told ? run_is_foreign(run) ? "of the operations: as the file reports them, else by "
 					     "the shapes of their inputs"
-					   : "told by the operations"
+					   : "reported by the operations"
 		     : "est.: routers and experts in the forward pass alone, a lower bound";
 	e->model_flops_per_s = e->mfu_pct = e->model_flops;
 	if (e->model_flops.known) {

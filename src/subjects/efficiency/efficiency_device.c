@@ -42,7 +42,7 @@ static void take_peaks(struct efficiency_device *d, const struct peaks *measured
 		d->calibrated = false;
 	} else {
 		d->reason = d->cpu ? "the peaks of this processor were not measured: " CALIBRATE
-				   : "the peaks of this device are not known: " CALIBRATE;
+				   : "the peaks of this device are unknown: " CALIBRATE;
 	}
 }
 
@@ -334,7 +334,7 @@ static int from_facts(const struct run *run, struct efficiency *e)
 			return dtype;
 		if (dtype < PEAK_DTYPES) {
 			e->dtype = value_of(dtype);
-			e->dtype_source = "told by the program";
+			e->dtype_source = "reported by the program";
 		}
 	}
 	return 0;
@@ -381,7 +381,7 @@ int efficiency_dtype_find(const struct run *run, const struct kernel_classes *cl
 {
 	int r;
 
-	e->dtype = value_absent("the data type is not known: tell it with "
+	e->dtype = value_absent("the data type is unknown: report it with "
 				"moescope_info(\"dtype\", \"bf16\")");
 	r = from_facts(run, e);
 	if (r >= 0 && !e->dtype.known && run->kernel.n)

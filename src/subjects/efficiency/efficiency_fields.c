@@ -23,8 +23,8 @@ static const struct field fields[] = {
 	{ "count", NULL, UNIT_INT, OF(count), .meaning = "executions" },
 	{ "time_ns", "time", UNIT_NS, OF(time_ns), .meaning = "their time", .metric = NO_METRIC },
 	{ "covered_pct", "covered", UNIT_PCT, OF(covered_pct) },
-	{ "flops", NULL, UNIT_FLOPS, OF(flops), .meaning = "told" },
-	{ "bytes", NULL, UNIT_BYTES, OF(bytes), .meaning = "told" },
+	{ "flops", NULL, UNIT_FLOPS, OF(flops), .meaning = "reported" },
+	{ "bytes", NULL, UNIT_BYTES, OF(bytes), .meaning = "reported" },
 	{ "flops_per_s", "rate", UNIT_FLOPS, OF(flops_per_s), .meaning = "over the covered time" },
 	{ "bytes_per_s", NULL, UNIT_BYTES, OF(bytes_per_s), .meaning = "over the covered time" },
 	{ "flops_per_byte", "FLOP/B", UNIT_RATIO, OF(flops_per_byte) },
@@ -66,7 +66,7 @@ static struct cell dtype_peak(const struct field_row *at)
 {
 	double peak = *(const double *)at->item;
 
-	return peak > 0 ? cell_real(peak) : cell_absent("not known");
+	return peak > 0 ? cell_real(peak) : cell_absent("unknown");
 }
 
 static const struct field dtype_field = { .unit = UNIT_FLOPS, MAY_READ(REAL, dtype_peak) };

@@ -67,18 +67,18 @@ static void efficiency_page(const struct scene *scene, const struct grid *grid, 
 			  e->on_device ? "no kernels in this run or window"
 			  : run_is_foreign(scene->run)
 				  ? "no operation of the file tells FLOPs or bytes"
-				  : "no operation told FLOPs or bytes: see moescope_op_end()");
+				  : "no operation reported FLOPs or bytes: see moescope_op_end()");
 		return;
 	}
 	if (e->on_device && !efficiency_is_told(e)) {
-		page_line(page, 2,
-			  "work against its roof: n/a (no kernel's operation told FLOPs or bytes)");
+		page_line(
+			page, 2,
+			"work against its roof: n/a (no kernel's operation reported FLOPs or bytes)");
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
 	page_line(page, 2,
-		  e->on_device ? "rates are over the covered time: kernels whose operation told "
-				 "FLOPs or bytes"
+		  e->on_device ? "rates cover the kernels whose operation reported FLOPs or bytes"
 			       : "rates and roof are of one thread; est.: all cores share the peak "
 				 "alike");
 }

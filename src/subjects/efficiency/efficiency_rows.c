@@ -152,7 +152,7 @@ static void put_roof(struct efficiency_row *row, struct value peak, struct value
 
 	*intensity = row->flops.known && row->bytes.known && row->bytes.v > 0
 			     ? value_of(row->flops.v / row->bytes.v)
-			     : value_absent("FLOPs and bytes were not both told");
+			     : value_absent("FLOPs and bytes were not both reported");
 	row->roof_flops_per_s = row->roof_pct = value_absent(!intensity->known ? intensity->reason
 							     : !peak.known     ? peak.reason
 									       : rate.reason);
@@ -167,7 +167,7 @@ static void put_roof(struct efficiency_row *row, struct value peak, struct value
 
 static int add_class(const struct builder *b, const struct sum *sum)
 {
-	static const char none[] = "no operation that launched them told it";
+	static const char none[] = "no operation that launched them reported it";
 	struct efficiency *e = b->out;
 	struct efficiency_row *row = &e->rows[e->n];
 
@@ -232,7 +232,7 @@ static int class_rows(struct builder *b)
 /* Without devices: operations by the time of their threads. */
 static int op_rows(const struct run *run, const struct ops *ops, struct efficiency *e)
 {
-	static const char untold[] = "the operation did not tell it";
+	static const char untold[] = "the operation did not report it";
 
 	e->rows = calloc(ops->n + 1, sizeof(*e->rows));
 	if (!e->rows)
@@ -252,12 +252,12 @@ static int op_rows(const struct run *run, const struct ops *ops, struct efficien
 			.flops = op->flops ? value_of((double)op->flops) : value_absent(untold),
 			.bytes = op->bytes ? value_of((double)op->bytes) : value_absent(untold),
 			/* Records that told nothing would make the rest look slow. */
-			.flops_per_s = op->no_flops ? value_absent("not every one told its FLOPs")
-						    : over((double)op->flops, (double)op->time_ns,
-							   untold),
-			.bytes_per_s = op->no_bytes ? value_absent("not every one told its bytes")
-						    : over((double)op->bytes, (double)op->time_ns,
-							   untold),
+			.flops_per_s =
+				op->no_flops ? value_absent("not every one reported its FLOPs")
+					     : over((double)op->flops, (double)op->time_ns, untold),
+			.bytes_per_s =
+				op->no_bytes ? value_absent("not every one reported its bytes")
+					     : over((double)op->bytes, (double)op->time_ns, untold),
 		};
 		if (!row->name)
 			return -ENOMEM;

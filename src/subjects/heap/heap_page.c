@@ -70,14 +70,14 @@ const struct section section_heap = {
 	.command = {
 		.place = 57,
 		.host = true,
-		.summary = "which stacks allocated host memory, hold it or never free it",
-		.description = "One row per stack that allocated host memory, innermost function first: what of "
-			       "it lived at the end and at the peak, what was allocated in all, and how fast "
-			       "it grows where it grows all the time. Figures are estimates from samples "
-			       "('moescope run --heap').",
+		.summary = "which stacks allocate host memory, hold it or never free it",
+		.description = "One row per stack that allocated host memory, innermost function first: memory "
+			       "live at the end and at the peak, all memory allocated, and the rate of growth "
+			       "if it grows steadily. Figures are estimates from samples ('moescope run "
+			       "--heap').",
 		.examples = EXAMPLES({ "moescope heap", "The newest run here, most live memory first." },
 				     { "moescope heap a.mscope --sort growth_bytes_per_s",
-				       "What grows all the time." },
+				       "What grows steadily." },
 				     { "moescope heap a.mscope --by-function --sort total_peak_bytes",
 				       "Who is responsible for the peak." },
 				     { "moescope heap a.mscope --steps 10:20 --range forward",

@@ -80,7 +80,7 @@ static void program_lines(const struct host *host, struct page *page)
 {
 	page_words(page, 2, 4, "the program used %s of %s processors%s",
 		   format_ratio(host->program_cpus.v).text, format_count(host->cpus.v).text,
-		   host->ready_cpus.known ? "" : "; how long it waited for them is not known");
+		   host->ready_cpus.known ? "" : "; how long it waited for them is unknown");
 	if (host->ready_cpus.known)
 		page_put(page, ", and its threads waited for %s more",
 			 format_ratio(host->ready_cpus.v).text);
@@ -92,7 +92,7 @@ static void program_lines(const struct host *host, struct page *page)
 			 format_pct(host->program_system_pct.v).text);
 	page_words(page, 2, 4, "its memory: at most %s",
 		   host->peak_resident_bytes.known ? format_bytes(host->peak_resident_bytes.v).text
-						   : "not known");
+						   : "unknown");
 	for (size_t i = 0; i < host->n_processes; i++)
 		if (host->processes[i].growth_bytes_per_s.known)
 			page_put(page, "; process %u grows steadily, by %s a second",
@@ -235,8 +235,9 @@ static const struct question_parameter columns = {
 	.kind = ASK_TABLE,
 	.metavar = "WHAT",
 	.choices = columns_choices,
-	.help = "one row per process of the program (processes), per processor, disk, network, node "
-		"of memory and program of others (parts), per stretch of time (times), or per name of outermost ranges, with the memory that came in them (phases)",
+	.help = "one row per process of the program (processes); per processor, disk, network, memory "
+		"node and other program (parts); per time interval (times); or per name of outermost "
+		"ranges, with the memory that grew in them (phases)",
 	.default_text = "processes",
 };
 
@@ -254,7 +255,7 @@ const struct section section_host = {
 		.summary = "the machine under the program: processors, memory, disks, limits",
 		.description =
 			"What the program's processes used and waited for, who else used the machine, and "
-			"what held the program back: processors, memory, disks, networks, control groups. "
+			"what held the program back: processors, memory, disks, networks, cgroups. "
 			"'moescope run' and 'moescope attach' read it from outside, about twice a second. "
 			"One row per process of the program.",
 		.examples = EXAMPLES({ "moescope host", "The newest run here." },

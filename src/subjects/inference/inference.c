@@ -141,9 +141,10 @@ static void finish_stage(struct lists *l, int which, struct inference_stage *sta
 	stage->tokens_per_s =
 		time_ns > 0 && l->stage_tokens[which]
 			? value_of((double)l->stage_tokens[which] * 1e9 / (double)time_ns)
-			: value_absent(which == STAGE_PREFILL
-					       ? "no prompt tokens were told, or they took no time"
-					       : "no request has two tokens");
+			: value_absent(
+				  which == STAGE_PREFILL
+					  ? "no prompt tokens were reported, or they took no time"
+					  : "no request has two tokens");
 }
 
 static void finish_inference(struct lists *l, struct inference *out)

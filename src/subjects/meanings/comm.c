@@ -28,10 +28,10 @@ static const struct metric comm[] = {
 		  "step_window_ns exposed_of_steps" },
 	{ "moe_part", "ns",
 	  "length of the union of the kernels of a part of a mixture of experts in a pass, summed over "
-	  "devices. The part is told by the ranges and operations around the launch, innermost first, "
-	  "and by the class of the kernel; the pass by their names, the phase of the range and the "
+	  "devices. The part follows from the ranges and operations around the launch, innermost first, "
+	  "and from the class of the kernel; the pass from their names, the phase of the range and the "
 	  "kernel's name.",
-	  FROM_DEVICE, "What nothing tells is part rest, pass unknown. " NO_RECORDS,
+	  FROM_DEVICE, "Anything unidentified is part rest, pass unknown. " NO_RECORDS,
 	  .keys = "part pass kernels_ns attention_ns router_ns dispatch_ns experts_ns "
 		  "combine_ns shared_ns rest_ns precision" },
 	{ "moe_layer", "ns",
@@ -40,31 +40,31 @@ static const struct metric comm[] = {
 	  "often in a step, it is the position of the range in its step, from 1 (layers_by: order).",
 	  FROM_DEVICE,
 	  "By order, a backward pass begins with the last layer, and several micro-batches of a step "
-	  "count on. n/a where neither tells.",
+	  "continue the count. n/a where neither identifies it.",
 	  .keys = "layers_by number" },
 	{ "moe_notify", "ns",
 	  "union of the kernels of expert parallelism that exchange counts and wait for other ranks, "
 	  "of class notify; the rest of the communication is the transfer.",
-	  FROM_DEVICE, "A transfer waits for other ranks, too. " NO_RECORDS, .keys = "notify_ns" },
+	  FROM_DEVICE, "A transfer waits for other ranks too. " NO_RECORDS, .keys = "notify_ns" },
 	{ "moe_beside", "ns, %",
 	  "communication between experts during which a kernel of that pass computes; two_batch_ns is "
-	  "what runs beside work that cannot be of its own batch: of the other direction, or attention "
+	  "what overlaps work that cannot belong to its own batch: of the other direction, or attention "
 	  "of the same pass.",
 	  FROM_DEVICE, "Passes may overlap each other: the sum may be more than overlap_ns.",
 	  .keys = "beside_forward_ns beside_backward_ns beside_weight_ns "
 		  "beside_unknown_ns two_batch_ns two_batch_pct overlap_kind" },
 	{ "moe_cost", "ns, %",
-	  "kernels that ran at one place of the program both beside communication between experts (90% "
-	  "of their time or more) and without it (10% or less): time of those beside - their count * "
-	  "mean of those without. A place: name and launch configuration, innermost range that names a "
-	  "part or else the step, position in there.",
+	  "kernels that ran at one place of the program both overlapping communication between experts "
+	  "(90% of their time or more) and without it (10% or less): time of the overlapping ones - their "
+	  "count * mean of those without. A place: name and launch configuration, innermost range that "
+	  "names a part or else the step, position in there.",
 	  FROM_DEVICE, "n/a where no kernel ran both ways. Kernels of other places are not in it.",
 	  .keys = "beside clear extra_ns slower_pct compared beside_mean_ns clear_mean_ns" },
 	{ "host_collectives", "count, ns",
 	  "collectives that processors do (gloo, MPI, UCC), and the sum of their times. Rows by the "
 	  "transport host; no part of any figure of a device.",
 	  "annotations of torch.distributed in imported traces",
-	  "Threads of a process may do several at once. Group and sequence number are not told.",
+	  "Threads of a process may do several at once. Group and sequence number are not reported.",
 	  .keys = "host_count host_time_ns" },
 	{ "collective_bytes", "bytes",
 	  "elements of a collective (the larger of those that go in and come out) * size of their "
@@ -79,7 +79,7 @@ static const struct metric comm[] = {
 	  "all-gather, reduce-scatter, all-to-all, gather and scatter, 1 for others, as NCCL's tests "
 	  "have it.",
 	  "derived from collective records",
-	  "What the links carry if the algorithm is a ring; n/a where n is not told.",
+	  "What the links carry if the algorithm is a ring; n/a where n is unknown.",
 	  .keys = "bus_bytes_per_s" },
 	{ "skew", "ns",
 	  "start of the last rank - start of the first one, of a collective that more than one rank "

@@ -20,7 +20,7 @@ static const struct metric timeline[] = {
 	  "attention and state-space layers too), normalisation (softmax too), routing (top-k, sorting, "
 	  "histograms), permute (tokens gathered and scattered), quantisation, transpose, fft, "
 	  "elementwise, reduction (sampling too), copy; dispatch, combine and notify of expert "
-	  "parallelism, other collectives; other: the name tells nothing.",
+	  "parallelism, other collectives; other: the name says nothing.",
 	  "a table of words, after the lines of --classes",
 	  "In 'kernels --by class' the innermost range or operation that says more decides: gemm, "
 	  "grouped_gemm and other become attention inside attention ('attn', 'mla'), gemm and other "
@@ -178,13 +178,13 @@ static const struct metric work[] = {
 	  "copy bandwidth / the most that this way can do: with the host what was measured for "
 	  "pinned memory, within a device its copy rate, of sets the rate of its memory.",
 	  "derived; the limit is measured by 'doctor --calibrate', or the vendor's",
-	  "In JSON limit_pct and limit_bytes_per_s. n/a for ways that nobody has measured.",
+	  "In JSON limit_pct and limit_bytes_per_s. n/a for directions that were not measured.",
 	  .keys = "limit_pct limit_bytes_per_s" },
 	{ "mfu", "%",
 	  "model FLOPs / (time of the steps * the device's peak for the data type), over finished, "
 	  "recorded steps.",
 	  "derived; the peak is measured by 'doctor --calibrate', or the vendor's",
-	  "FLOPs are those that operations tell; without them those of routers and experts in the "
+	  "FLOPs are those that operations report; without them those of routers and experts in the "
 	  "forward pass, a lower bound (est.).",
 	  .keys = "mfu_pct model_flops model_flops_per_s" },
 	{ "peak_flops_per_s", "FLOP/s",
@@ -194,14 +194,14 @@ static const struct metric work[] = {
 	  .keys = "fp64_flops_per_s fp32_flops_per_s tf32_flops_per_s bf16_flops_per_s "
 		  "fp16_flops_per_s fp8_flops_per_s peak_memory_bytes_per_s" },
 	{ "flops_per_byte", "FLOP/byte",
-	  "arithmetic intensity: FLOPs / bytes that the operations told.", "derived",
+	  "arithmetic intensity: FLOPs / bytes that the operations reported.", "derived",
 	  "Bytes are the program's count; what caches save or add is not in it." },
 	{ "roof_pct", "%", "FLOPs a second / min(peak, flops_per_byte * rate of the memory).",
 	  "derived",
 	  "Over the covered time. On a processor est.: a core's share of the machine's peaks.",
 	  .keys = "roof_flops_per_s roof_bytes_per_s bound roofline" },
 	{ "covered_pct", "%",
-	  "share of the time of these kernels that belongs to operations that told FLOPs.",
+	  "share of the time of these kernels that belongs to operations that reported FLOPs.",
 	  "derived from the launch calls",
 	  "An operation's FLOPs and bytes are shared among its kernels by their time." },
 };

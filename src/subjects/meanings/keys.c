@@ -83,7 +83,7 @@ static const struct {
 	{ "transport", "nccl, expert, nvshmem or other" },
 	{ "two_batch_ns", "communication that overlaps work of another batch" },
 	{ "unfinished", "cut by the end of the process" },
-	{ "unknown_ns", "the calls that would tell were not recorded" },
+	{ "unknown_ns", "the calls that would explain it were not recorded" },
 	{ "unmatched_frees", "frees of addresses never seen allocated" },
 	{ "untimed", "records without times" },
 	{ "wait_ns", "last start - own start, at most what the own kernel takes longer than the "

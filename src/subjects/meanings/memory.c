@@ -16,18 +16,18 @@ static const struct metric memory[] = {
 	  .keys = "peak_reserved_bytes peak_reserved" },
 	{ "segments", "count",
 	  "pieces of the driver's memory that the allocator holds at the last record.",
-	  "what the allocator told that it took, or the driver's allocations in which blocks of the "
+	  "what the allocator reported as taken, or the driver's allocations in which blocks of the "
 	  "program lay",
 	  "A segment that can grow (expandable_segments) counts as one as far as it is mapped without "
 	  "a gap." },
 	{ "peak_allocated_bytes", "bytes", "running maximum of allocated_bytes.", ALLOCATOR,
 	  .keys = "peak_ns peak_allocated" },
 	{ "before_bytes", "bytes",
-	  "live in the allocator before the first record: the first total that it told, less the "
+	  "live in the allocator before the first record: the first total that it reported, less the "
 	  "bytes of its event. before_at_peak_bytes is what of it was live at the peak, "
 	  "before_freed_bytes what was freed since.",
 	  "totals in PyTorch's traces (Total Allocated)",
-	  "In allocated_bytes and its peak; of no use and no site. n/a where the allocator tells no "
+	  "In allocated_bytes and its peak; without use and site. n/a where the allocator reports no "
 	  "totals, and for host memory, which PyTorch counts only while it profiles.",
 	  .keys = "before_at_peak_bytes before_freed_bytes" },
 	{ "device_used_bytes", "bytes",
@@ -35,10 +35,10 @@ static const struct metric memory[] = {
 	  "outside the allocator.",
 	  "NVML", NO_RECORDS, .keys = "peak_device_used_bytes peak_device_used" },
 	{ "account_peak_allocated_bytes", "bytes",
-	  "The largest of the peaks that the program's allocator has told of its allocated bytes.",
+	  "The largest of the peaks that the program's allocator has reported for its allocated bytes.",
 	  "the allocator's own account (moescope_device_sample; record_memory() for PyTorch)",
 	  "PyTorch rounds blocks up: it is PyTorch's max_memory_allocated. peak_allocated_bytes is "
-	  "replayed from what was asked for, which the account calls requested.",
+	  "replayed from the sizes asked for, which the account calls requested.",
 	  .keys = "account_allocated_bytes account_reserved_bytes "
 		  "account_peak_reserved_bytes account_peak_requested_bytes" },
 	{ "headroom_bytes", "bytes",
@@ -46,7 +46,7 @@ static const struct metric memory[] = {
 	  "How far the run was from running out. Peaks between two samples are missed.",
 	  .keys = "device_total_bytes peak_device_used_pct" },
 	{ "outside_allocator", "bytes",
-	  "in use on the device at its peak - what the driver had handed out to this process then.",
+	  "in use on the device at its peak - what the driver had allocated to this process then.",
 	  "NVML and the driver's allocations",
 	  "Contexts, libraries, other processes, the profiler, and what was allocated before "
 	  "recording began.",

@@ -112,13 +112,13 @@ static const struct metric routing[] = {
 	  "share of all these slots.",
 	  PER_TOKEN, .keys = "affinity_pairs affinity_layer affinity_tokens" },
 	{ "lift", "ratio",
-	  "what is seen / what the loads alone would give: 1 is chance, 2 twice as many tokens.",
-	  PER_TOKEN, "Of few tokens mostly chance: compare tokens.",
+	  "observed / what the loads alone would give: 1 is chance, 2 twice as many tokens.",
+	  PER_TOKEN, "With few tokens mostly chance: compare tokens.",
 	  .keys = "coactivation_lift affinity_lift" },
 	{ "affinity_bits", "bits",
 	  "mutual information of an expert of a token in layer l and one of the same token in layer "
 	  "l+1: sum p_ij log2(p_ij / (p_i p_j)) over all pairs; affinity_bits_most is what knowing "
-	  "all would tell, H(p_j) - mean log2 k_t.",
+	  "all would give, H(p_j) - mean log2 k_t.",
 	  PER_TOKEN,
 	  "Chance alone gives more than 0, affinity_bits_floor: (E/k - 1) * (E'/k' - 1) / (2 T ln 2) "
 	  "with the experts that are used, at most affinity_bits_most.",
@@ -156,8 +156,8 @@ static const struct metric routing[] = {
 	{ "load_balance_score", "ratio", "the same as cv.", COUNTED,
 	  "For compatibility only, under 'legacy'." },
 	{ "routing_efficiency", "0..100", "clamp(100 - 10 * cv, 0, 100).", COUNTED,
-	  "For compatibility only, under 'legacy'. No efficiency: with 6 of 8 experts dead it is "
-	  "still 82.7. balancedness and entropy_norm tell." },
+	  "For compatibility only, under 'legacy'. Not an efficiency: with 6 of 8 experts dead it is "
+	  "still 82.7. Use balancedness and entropy_norm." },
 };
 
 const struct metric_group routing_metrics = {

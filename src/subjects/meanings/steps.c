@@ -13,12 +13,12 @@ static const struct metric steps[] = {
 	  .keys = "step_time_ns time_ns" },
 	{ "step_source", "word",
 	  "who marked the steps: the program; the name of a range (vLLM's execute_*, SGLang's "
-	  "step[...], ATOM's prefill[...] and decode[...]), which also tells stage, batch and "
+	  "step[...], ATOM's prefill[...] and decode[...]), which also gives stage, batch and "
 	  "tokens; or nobody, and they were found by repetition of a kernel (found_by).",
 	  "names of ranges; estimated where by repetition",
 	  "By repetition (est.): kernels that come once in each turn of the outermost loop of a "
 	  "stream, four times or more; only where weights are changed in a turn or it is made of "
-	  "layers. The last turn is left out, for its end is not known.",
+	  "layers. The last turn is left out, for its end is unknown.",
 	  .keys = "source found_by stage batch" },
 	{ "step_cv", "ratio", "population standard deviation of the step times / their mean.",
 	  "derived from the step times", "Above 0.1 the steps vary more than they usually do." },

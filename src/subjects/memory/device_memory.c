@@ -254,8 +254,7 @@ static void finish_used(struct replay *p)
 		used->outside_bytes =
 			used->peak_bytes >= driver
 				? value_of(used->peak_bytes - driver)
-				: value_absent(
-					  "more was handed out than the device says is in use");
+				: value_absent("more was allocated than the device reports in use");
 	}
 }
 

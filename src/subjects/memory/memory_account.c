@@ -111,5 +111,5 @@ struct value memory_readings_at(struct memory_readings *readings, int64_t time_n
 	while (readings->next < readings->n && readings->list[readings->next].time_ns <= time_ns)
 		readings->next++;
 	return readings->next ? value_of(readings->list[readings->next - 1].bytes)
-			      : value_absent("the allocator had not told it yet");
+			      : value_absent("the allocator had not reported it yet");
 }

@@ -310,7 +310,7 @@ static const struct field fields[] = {
 	{ "fragmentation_at_peak_pct", NULL, UNIT_PCT, OF(fragmentation_at_peak_pct),
 	  .meaning = "fragmentation when the peak was reached" },
 	{ "free_at_peak_bytes", NULL, UNIT_BYTES, OF(free_at_peak_bytes),
-	  .meaning = "held and not handed out then" },
+	  .meaning = "held and not allocated then" },
 	{ "largest_free_at_peak_bytes", NULL, UNIT_BYTES, OF(largest_free_at_peak_bytes),
 	  .meaning = "the largest free block then" },
 	{ "device_total_bytes", NULL, UNIT_BYTES, OF(device_total_bytes) },
@@ -386,7 +386,7 @@ static const struct field_group driver = {
 	FIELD_LINE_EACH,
 	FIELDS(driver_fields),
 	.items = { ITEMS(struct device_memory, driver, n_driver) },
-	PART("driver_memory", "What the CUDA driver handed out."),
+	PART("driver_memory", "What the CUDA driver allocated."),
 };
 
 static const struct field used_fields[] = {
@@ -400,9 +400,9 @@ static const struct field used_fields[] = {
 	{ "peak_device_used_pct", NULL, UNIT_PCT, OF_USED(peak_pct),
 	  .meaning = "the most in use, of the total" },
 	{ "driver_at_peak_bytes", NULL, UNIT_BYTES, OF_USED(driver_at_peak_bytes),
-	  .meaning = "handed out by the driver to this process then" },
+	  .meaning = "allocated by the driver to this process then" },
 	{ "outside_allocator_bytes", NULL, UNIT_BYTES, OF_USED(outside_bytes),
-	  .meaning = "in use at the peak - handed out to this process: contexts, other processes" },
+	  .meaning = "in use at the peak - allocated to this process: contexts, other processes" },
 };
 
 static const struct field_group used = {
@@ -419,10 +419,10 @@ static const struct field pool_fields[] = {
 	{ "address", NULL, UNIT_TEXT, MEMBER_AS(FIELD_TEXT_INSIDE, struct memory_pool, name),
 	  .meaning = "of the pool" },
 	{ "size_bytes", NULL, UNIT_BYTES, OF_POOL(bytes), .meaning = "held from the device" },
-	{ "used_bytes", NULL, UNIT_BYTES, OF_POOL(used_bytes), .meaning = "handed out" },
+	{ "used_bytes", NULL, UNIT_BYTES, OF_POOL(used_bytes), .meaning = "allocated" },
 	{ "peak_size_bytes", NULL, UNIT_BYTES, OF_POOL(peak_bytes), .meaning = "the most held" },
 	{ "peak_used_bytes", NULL, UNIT_BYTES, OF_POOL(peak_used_bytes),
-	  .meaning = "the most handed out" },
+	  .meaning = "the most allocated" },
 	{ "release_threshold_bytes", NULL, UNIT_BYTES, OF_POOL(release_bytes),
 	  .meaning = "kept when it is trimmed" },
 	{ "trims", NULL, UNIT_INT, OF_POOL(trims), .meaning = "times it was trimmed" },
@@ -447,7 +447,7 @@ static const struct field process_fields[] = {
 	{ "device", NULL, UNIT_INT, OF_PROCESS(device) },
 	{ "pid", NULL, UNIT_INT, OF_PROCESS(pid) },
 	{ "name", NULL, UNIT_TEXT, MEMBER_AS(FIELD_STRING, struct other_process, name),
-	  .none = "not known", .meaning = "of the program" },
+	  .none = "unknown", .meaning = "of the program" },
 	{ "used_bytes", NULL, UNIT_BYTES, OF_PROCESS(last_bytes), .absent = no_process_bytes,
 	  .meaning = "the last reading" },
 	{ "peak_used_bytes", NULL, UNIT_BYTES, OF_PROCESS(peak_bytes), .absent = no_process_bytes,

@@ -339,7 +339,7 @@ static struct value fragmentation(const struct held *h, const struct snapshot *s
 	struct holes holes = { 0 };
 	struct value absent = value_absent(
 		"the program's allocations do not lie in the memory that "
-		"the driver handed out");
+		"the driver allocated");
 
 	*ret_free_bytes = *ret_largest_bytes = absent;
 	for (size_t i = 0; i < h->n_segments; i++)

@@ -55,7 +55,7 @@ static void pool_lines(const struct device_memory *m, struct page *page)
 			  pool->device, format_bytes((double)pool->bytes).text,
 			  format_bytes((double)pool->peak_bytes).text,
 			  pool->destroyed ? ", destroyed" : "");
-		page_line(page, 4, "handed out %s (peak %s), keeps %s, trimmed %" PRIu64 " times",
+		page_line(page, 4, "allocated %s (peak %s), keeps %s, trimmed %" PRIu64 " times",
 			  format_bytes((double)pool->used_bytes).text,
 			  format_bytes((double)pool->peak_used_bytes).text,
 			  format_bytes((double)pool->release_bytes).text, pool->trims);
@@ -90,7 +90,7 @@ static void driver_lines(const struct device_memory *m, struct page *page)
 				  format_bytes(used->total_bytes.v).text,
 				  format_pct(used->peak_pct.v).text);
 		if (used->outside_bytes.known)
-			page_line(page, 4, "%s of the peak is outside what the driver handed out",
+			page_line(page, 4, "%s of the peak is outside the driver's allocations",
 				  format_bytes(used->outside_bytes.v).text);
 	}
 	pool_lines(m, page);

@@ -9,7 +9,7 @@
 #include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct op_row, member)
-#define UNTOLD "not told for all of these operations"
+#define UNTOLD "not reported for all of these operations"
 #define STRING(member) MEMBER_AS(FIELD_STRING, struct op_row, member)
 
 static struct cell name(const struct field_row *at)

@@ -189,7 +189,7 @@ struct value pcie_bytes_per_s(double generation, double width)
 	size_t n = sizeof(links) / sizeof(links[0]);
 
 	if (!(generation >= 1 && generation <= (double)n) || !(width >= 1))
-		return value_absent("the PCIe link is not known");
+		return value_absent("the PCIe link is unknown");
 	return value_of(links[(size_t)generation - 1].per_s * links[(size_t)generation - 1].share *
 			width / 8);
 }

@@ -383,11 +383,11 @@ static const struct field layer_fields[] = {
 	  MEMBER_AS(FIELD_WHOLE, struct routing_layer, affinity_tokens),
 	  .meaning = "found in this layer and in the next" },
 	{ "affinity_bits", NULL, UNIT_RATIO, OF(affinity_bits),
-	  .meaning = "what an expert of a token tells of its expert in the next layer" },
+	  .meaning = "information that a token's expert gives about its expert in the next layer" },
 	{ "affinity_bits_floor", NULL, UNIT_RATIO, OF(affinity_bits_floor),
 	  .meaning = "by chance" },
 	{ "affinity_bits_most", NULL, UNIT_RATIO, OF(affinity_bits_most),
-	  .meaning = "if it told all" },
+	  .meaning = "if it reported all" },
 	{ "hot_experts", NULL, UNIT_INT, OF(hot_h), .meaning = "size h of the hot set" },
 	{ "hot_persistence", NULL, UNIT_RATIO, OF(hot_persistence), .watched = true },
 	{ "unique_experts", NULL, UNIT_INT, OF(load.unique), .absent = no_load },
@@ -711,7 +711,7 @@ static const struct field tax_fields[] = {
 	  .meaning = "that would be won without it" },
 	{ "workers", NULL, UNIT_INT, OF_TAX(workers), .meaning = "that run experts concurrently" },
 	{ "worker", NULL, UNIT_TEXT, READ(TEXT, tax_worker), .meaning = "device or thread" },
-	{ "steps", NULL, UNIT_INT, OF_TAX(steps), .meaning = "looked at" },
+	{ "steps", NULL, UNIT_INT, OF_TAX(steps), .meaning = "examined" },
 	{ "layers", .of = &tax_layers, .meaning = "by layer" },
 };
 

@@ -221,7 +221,7 @@ static void told_bits(const struct routing_layer *layer, struct page *page)
 		snprintf(after, sizeof(after), "bits of %s; chance: %s",
 			 format_ratio(layer->affinity_bits_most.v).text,
 			 format_ratio(layer->affinity_bits_floor.v).text);
-	value_line("told of the next expert", layer->affinity_bits,
+	value_line("about the next expert", layer->affinity_bits,
 		   layer->affinity_bits.known ? after : "", page);
 }
 
@@ -418,8 +418,8 @@ const struct section section_routing = {
 		.description = "One row per MoE layer and phase: how evenly the experts are used, "
 			       "compared with chance alone, and how many are dead, starved or "
 			       "overloaded. --layer shows every expert of that layer, which "
-			       "experts tokens visit together and in sequence, and how much an "
-			       "expert tells of the one in the next layer.",
+			       "experts tokens visit together and in sequence, and how well an "
+			       "expert predicts the one in the next layer.",
 		.examples = EXAMPLES({ "moescope routing", "Every layer of the newest run here." },
 				     { "moescope routing a.mscope --layer 2",
 				       "Layer 2, expert by expert." },

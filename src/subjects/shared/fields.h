@@ -195,7 +195,7 @@ struct field_set {
 /* For `absent`: why a value is not known; NULL: it is. */
 static inline const char *field_unknown(struct value value)
 {
-	return value.known ? NULL : value.reason ? value.reason : "not known";
+	return value.known ? NULL : value.reason ? value.reason : "unknown";
 }
 
 bool field_exists(const struct field *field, unsigned int form);

@@ -92,7 +92,7 @@ struct occupancy occupancy_of(const struct row_launch *launch, const struct row_
 	struct occupancy out = { .limiter = OCCUPANCY_THREADS };
 
 	if (!complete(&device)) {
-		out.pct = value_absent("the limits of the device are not known");
+		out.pct = value_absent("the limits of the device are unknown");
 		return out;
 	}
 	if (!threads || !launch->registers || launch->registers > 255 ||

@@ -27,7 +27,7 @@ static const struct field fields[] = {
 	  .meaning = "function, with the file and line where it begins; thread; stack, outermost "
 		     "first; or cause of waiting" },
 	{ "samples", NULL, UNIT_INT, OF(self.samples),
-	  .meaning = "looks that found a thread in it" },
+	  .meaning = "samples that found a thread in it" },
 	{ "cpu_ns", "on CPU", UNIT_NS, OF(self.cpu_ns),
 	  .meaning = "time on a processor, without what it called", .metric = NO_METRIC,
 	  .titled = STACKS_PLACES },
@@ -44,7 +44,7 @@ static const struct field fields[] = {
 	  .meaning = "time waiting for anything else: a lock, a file, a device, another thread",
 	  .metric = NO_METRIC },
 	{ "wait_for", "for", UNIT_TEXT, MAY_READ(TEXT, wait_for),
-	  .meaning = "what most of that time was waited for", .titled = STACKS_PLACES },
+	  .meaning = "the main cause of that waiting", .titled = STACKS_PLACES },
 	{ "wait_pct", "share", UNIT_PCT, OF(wait_pct), .meaning = "of all such waiting",
 	  .metric = NO_METRIC, .titled = STACKS_CAUSES },
 	{ "total_wait_ns", NULL, UNIT_NS, OF(total.wait_ns),
@@ -64,15 +64,15 @@ const struct field_set stacks_fields = {
 	FIELDS(fields),
 	.rows = { { ITEMS(struct sampled_stacks, rows, n) } },
 	.levels = 1,
-	.meaning = "function, thread, stack or cause of waiting that looks from outside have found",
+	.meaning = "function, thread, stack or cause of waiting, sampled from outside",
 };
 
 #define OF_ALL(member) MEMBER(struct sampled_stacks, member)
 
 static const struct field total_fields[] = {
-	{ "samples", NULL, UNIT_INT, OF_ALL(all.samples), .meaning = "looks at a thread",
+	{ "samples", NULL, UNIT_INT, OF_ALL(all.samples), .meaning = "samples of threads",
 	  .grows = true },
-	{ "threads", NULL, UNIT_INT, OF_ALL(threads), .meaning = "threads that were looked at" },
+	{ "threads", NULL, UNIT_INT, OF_ALL(threads), .meaning = "threads that were sampled" },
 	{ "cpu_ns", NULL, UNIT_NS, OF_ALL(all.cpu_ns), .meaning = "time on a processor",
 	  .metric = NO_METRIC, .grows = true },
 	{ "ready_ns", NULL, UNIT_NS, OF_ALL(all.ready_ns),

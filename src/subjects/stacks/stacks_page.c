@@ -46,8 +46,8 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 	if (!grid->n && scene->run->stack_sample.n) {
 		page_words(
 			page, 2, 4,
-			"no looks at threads in these steps or ranges: 'moescope steps' and 'moescope ops' "
-			"say which there are; short ones may have had none");
+			"no samples of threads in these steps or ranges: 'moescope steps' and 'moescope ops' "
+			"list them; short ones may have none");
 		return;
 	}
 	if (!grid->n) {
@@ -61,7 +61,7 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
 	page_words(
 		page, 2, 4,
-		"%s on a processor, %s waiting for one, %s for anything else; %s looks at %zu thread%s",
+		"%s on a processor, %s waiting for one, %s for anything else; %s samples of %zu thread%s",
 		format_ns((double)stacks->all.cpu_ns).text,
 		format_ns((double)stacks->all.ready_ns).text,
 		format_ns((double)stacks->all.wait_ns).text,
@@ -119,12 +119,11 @@ const struct section section_stacks = {
 	.command = {
 		.place = 55,
 		.host = true,
-		.summary = "where the program's threads were, by function",
-		.description = "One row per function: the time that threads spent in it on a processor, "
-			       "alone and with what it called, and the time that they waited in it. The "
-			       "threads were looked at from outside ('moescope run --stacks'). Waiting has a "
-			       "cause: a lock, Python's global lock (gil), a file and so on. "
-			       "'moescope export --to folded-host' has the whole stacks.",
+		.summary = "where the program's threads spent their time, by function",
+		.description = "One row per function: CPU time of threads in it, without and with its callees, "
+			       "and the time they waited in it, sampled from outside ('moescope run --stacks'). "
+			       "Waiting has a cause: a lock, Python's global lock (gil), a file and so on. "
+			       "'moescope export --to folded-host' writes the whole stacks.",
 		.examples = EXAMPLES({ "moescope stacks", "The newest run here, busiest functions first." },
 				     { "moescope stacks a.mscope --sort wait_ns",
 				       "Where its threads wait." },

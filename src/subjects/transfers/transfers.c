@@ -244,7 +244,7 @@ static void rate_rows(struct builder *b, const int64_t *length, const int64_t *s
 		b->rows[row].bandwidth_bytes_per_s =
 			b->told[row].time_ns > 0   ? value_of((double)b->told[row].bytes * 1e9 /
 							      (double)b->told[row].time_ns)
-			: b->rows[row].time_ns > 0 ? value_absent("their bytes are not told")
+			: b->rows[row].time_ns > 0 ? value_absent("their bytes are unknown")
 						   : value_absent("none was timed");
 	}
 }

@@ -131,8 +131,7 @@ char *library_find(const struct library *library, const char *name, struct err *
 		err_set(err, -ENOENT, "there is no run '%s' here; did you mean '%s'?", name,
 			nearest.best);
 	else if (!path)
-		err_set(err, -ENOENT, "there is no run '%s' here; /api/runs lists those there are.",
-			name);
+		err_set(err, -ENOENT, "there is no run '%s' here; /api/runs lists the runs.", name);
 	library_runs_release(&runs);
 	return path;
 }

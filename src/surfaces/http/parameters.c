@@ -43,7 +43,7 @@ int parameter_limit(const char *text, struct view_options *options, struct err *
 	unsigned long value = strtoul(text, &end, 10);
 
 	if (*text < '0' || *text > '9' || *end || value > INT32_MAX)
-		return err_set(err, -EINVAL, "'" LIMIT "' wants a number of rows, not '%s'.", text);
+		return err_set(err, -EINVAL, "'" LIMIT "' needs a number of rows, not '%s'.", text);
 	options->limit = value;
 	return 0;
 }

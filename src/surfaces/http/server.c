@@ -335,10 +335,11 @@ static int parse_address(const struct http_options *options, union address *ret,
 		*ret_loopback = IN6_IS_ADDR_LOOPBACK(&ret->v6.sin6_addr);
 		return 0;
 	}
-	return err_set(err, -EINVAL,
-		       "'%s' is no address to listen on; use 127.0.0.1, 0.0.0.0, ::1 or another "
-		       "address of this machine.",
-		       options->address);
+	return err_set(
+		err, -EINVAL,
+		"'%s' is not an address to listen on; use 127.0.0.1, 0.0.0.0, ::1 or another "
+		"address of this machine.",
+		options->address);
 }
 
 int http_bind(const struct http_options *options, struct err *err)

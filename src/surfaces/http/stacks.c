@@ -40,7 +40,7 @@ static struct reply make_reply(const struct routes *routes, const struct target 
 }
 
 static const struct http_parameter parameters[] = {
-	{ "of", "whose time: host (unless told otherwise) or device", NULL },
+	{ "of", "whose time: host (the default) or device", NULL },
 	{ NULL, NULL, NULL },
 };
 

@@ -51,7 +51,7 @@ static int take_number(const struct target *target, const char *key, int64_t lea
 	if (errno || *end || !(*text == '-' || (*text >= '0' && *text <= '9')) || end == text ||
 	    value < least || value > most)
 		return err_set(err, -EINVAL,
-			       "'%s' wants a whole number from %" PRId64 " to %" PRId64
+			       "'%s' needs a whole number from %" PRId64 " to %" PRId64
 			       ", not '%s'.",
 			       key, least, most, text);
 	*ret_value = value;
@@ -67,8 +67,7 @@ static int take_lane(const struct lod *lod, const char **text, size_t *ret_lane,
 
 	if (**text < '0' || **text > '9')
 		return err_set(err, -EINVAL,
-			       "'" LANES "' wants numbers of lanes such as 0,1,5-9; '%s' is none.",
-			       *text);
+			       "'" LANES "' needs lane numbers such as 0,1,5-9, not '%s'.", *text);
 	if (value >= n)
 		return err_set(err, -EINVAL,
 			       "there is no lane %.*s; the run has %zu, numbered from 0.",
@@ -102,8 +101,7 @@ static int mark_lanes(const struct lod *lod, const char *text, bool *wanted, str
 			return 0;
 		if (*text != ',')
 			return err_set(err, -EINVAL,
-				       "'" LANES "' wants numbers of lanes such as 0,1,5-9; '%s' "
-				       "is none.",
+				       "'" LANES "' needs lane numbers such as 0,1,5-9, not '%s'.",
 				       text);
 	}
 }

@@ -167,7 +167,7 @@ void grid_json_cell(struct json *json, const char *key, const struct cell *cell)
 	if (cell->kind == CELL_ABSENT) {
 		snprintf(reason_key, sizeof(reason_key), "%s_reason", key);
 		json_key(json, reason_key);
-		json_string(json, cell->reason ? cell->reason : "not known");
+		json_string(json, cell->reason ? cell->reason : "unknown");
 	}
 }
 

@@ -91,12 +91,12 @@ static void describe(const struct roof_data *data, char *out, size_t size)
 		snprintf(out, size, "slope: %s/s of memory",
 			 format_bytes(data->bytes_per_s.v).text);
 	else if (peak)
-		snprintf(out, size, "slope of memory not known: %s", why_not(data->bytes_per_s));
+		snprintf(out, size, "slope of memory unknown: %s", why_not(data->bytes_per_s));
 	else
 		snprintf(out, size, "no roof: %s", why_not(data->flops_per_s));
 	n = strlen(out);
 	if (memory && !peak)
-		snprintf(out + n, size - n, "; peak not known: %s", why_not(data->flops_per_s));
+		snprintf(out + n, size - n, "; peak unknown: %s", why_not(data->flops_per_s));
 	n = strlen(out);
 	if (data->subtitle)
 		snprintf(out + n, size - n, "; %s", data->subtitle);
@@ -250,9 +250,10 @@ int plot_roofline(struct canvas *c, struct rect box, const struct plot_scene *sc
 		.flops_per_s = e->roof_flops_per_s,
 		.bytes_per_s = e->roof_bytes_per_s,
 		.peak = peak,
-		.reason = e->on_device
-				  ? "no kernel belongs to an operation that told FLOPs and bytes"
-				  : "no operation told both its FLOPs and its bytes",
+		.reason =
+			e->on_device
+				? "no kernel belongs to an operation that reported FLOPs and bytes"
+				: "no operation reported both its FLOPs and its bytes",
 	};
 	int measured;
 

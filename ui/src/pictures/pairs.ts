@@ -34,7 +34,7 @@ export const ONWARD: Kind = {
   note(row) {
     const [bits, most, floor] = ["affinity_bits", "affinity_bits_most", "affinity_bits_floor"].map((key) => num(row[key]) ?? 0);
     if (num(row["affinity_bits"]) === null) return "";
-    return `An expert tells ${ratio(bits ?? 0)} bits of the next one, of ${ratio(most ?? 0)} if it told all; `
+    return `An expert gives ${ratio(bits ?? 0)} bits about the next one, of ${ratio(most ?? 0)} at most; `
       + `chance alone shows ${ratio(floor ?? 0)} with ${count(num(row["affinity_tokens"]) ?? 0)} tokens.`;
   },
 };

@@ -190,7 +190,7 @@ class StepWindow {
 export function routingPicture(stage: ViewStage): Picture {
   const all = new Figure("Load of each expert");
   const even = new Figure("Imbalance of each layer, and by chance");
-  const bits = new Figure("What an expert tells of the next layer's, in bits");
+  const bits = new Figure("Information about the next layer's expert, in bits");
   const one = new Figure("Experts of a layer");
   const time = new Figure("Experts of a layer over time");
   const k = new Figure("Experts of a token");
