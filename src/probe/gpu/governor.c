@@ -387,8 +387,8 @@ int64_t governor_patience_ns(const struct governor *g)
 bool governor_may_stay(const struct governor *g)
 {
 	/* Windows mean that it costs too much, whatever an idle last one says. */
-	return g->limits.budget <= 0 || (g->gear == GEAR_ALWAYS && g->cost >= 0 &&
-					 g->cost <= g->limits.budget * MARGIN);
+	return g->limits.budget <= 0 ||
+	       (g->gear == GEAR_ALWAYS && g->cost >= 0 && g->cost <= g->limits.budget * MARGIN);
 }
 
 void governor_cannot_detach(struct governor *g, const char *why)

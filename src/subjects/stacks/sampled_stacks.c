@@ -260,8 +260,8 @@ static char *thread_text(const struct run *run, uint16_t shard, uint32_t thread)
 	for (size_t i = 0; i < run->thread.n; i++)
 		if (run->thread.shard[i] == shard && run->thread.thread[i] == thread)
 			name = run_string(run, run->thread.name[i]);
-	if (asprintf(&text, "%s, thread %u of %u", name && *name ? name : "(no name)",
-		     thread, run->shards[shard].pid) < 0)
+	if (asprintf(&text, "%s, thread %u of %u", name && *name ? name : "(no name)", thread,
+		     run->shards[shard].pid) < 0)
 		return NULL;
 	return text;
 }
