@@ -6,7 +6,7 @@ import re
 import shutil
 
 from cli import Skip, check, equal, main, moescope, test
-from sampled import any_python, pythons, record_stacks, stacks, write
+from sampled import any_python, has_lock, pythons, record_stacks, stacks, write
 
 TRIES = 3
 
@@ -148,7 +148,8 @@ print(json.dumps(idle))
 
 def waited_for_lock(python, minor):
     """By moescope and by the program itself, in seconds."""
-    idle = sum(json.loads(record_stacks(python, write("gil.py", GIL), name=f"{minor}.mscope")))
+    idle = sum(json.loads(record_stacks("env", "PYTHON_GIL=1", python, write("gil.py", GIL),
+                                        name=f"{minor}.mscope")))
     rows = [row for row in stacks_told(f"{minor}.mscope")["rows"] if "spin (gil.py" in row["name"]]
     waited = sum(row["wait_gil_ns"] + row["ready_ns"] for row in rows) / 1e9
     print(f"# Python 3.{minor}: {waited:.2f} s for the lock or a processor, {idle:.2f} s by the program",
@@ -163,6 +164,17 @@ def python_threads_wait_for_their_lock():
         # Where others take the processors, a thread is found late now and then.
         tries = (waited_for_lock(python, minor) for _ in range(TRIES))
         check(any(0.75 * idle <= waited <= 1.1 * idle for waited, idle in tries), f"3.{minor}")
+
+
+@test
+def a_python_without_its_lock_does_not_wait_for_it():
+    python = next((python for python, _ in pythons() if not has_lock(python)), None)
+    if not python:
+        raise Skip("no free-threaded Python is here")
+    record_stacks(python, write("gil.py", GIL))
+    rows = stacks_told("a.mscope")["rows"]
+    check(any("spin (gil.py" in row["name"] for row in rows), rows)
+    equal([row for row in rows if row["wait_gil_ns"]], [])
 
 
 FILE = """import json, os, time
