@@ -180,7 +180,7 @@ static bool wait_for_end(struct attach *attach, bool limited)
 		over = left_ms <= 0 ||
 		       poll(ends, 3, (int)(left_ms < most_ms ? left_ms : most_ms)) > 0;
 		if (ends[2].revents) {
-			attach->asker = attached_accept(attach->asked);
+			attach->asker = attached_accept(attach->asked, 0);
 			over = attach->asker >= 0;
 		}
 	} while (!over && !has_left(attach, limited));
@@ -231,11 +231,14 @@ static int look(struct attach *attach, pid_t pid, const char *name, const struct
 		return fail("the run in %s has no end noted: %s", name, err.message);
 	if (!values->quiet) {
 		bool joined = attach->joining.state == JOIN_ENDED;
+		int64_t stopped_ns = attach->joining.hand_over.stopped_ns;
 
 		say("run in %s%s%s%s; next: moescope %s %s", name,
 		    ended ? ", to the program's end" : ", the program goes on",
-		    joined ? "; joining stopped its main thread for " : "",
-		    joined ? format_ns((double)attach->joining.stopped_ns).text : "",
+		    !joined	 ? ""
+		    : stopped_ns ? "; joining stopped its main thread for "
+				 : "; joining stopped nothing",
+		    joined && stopped_ns ? format_ns((double)stopped_ns).text : "",
 		    joined ? "report" : "stacks", name);
 	}
 	return EXIT_OK;
@@ -259,7 +262,7 @@ static int run_attach(struct invocation *inv)
 	if (attach.process < 0)
 		return -attach.process;
 	/* Several may look from outside; 'detach' ends the first. */
-	attach.asked = attached_listen(pid);
+	attach.asked = attached_listen(ATTACHED_FOR_DETACH, pid);
 	if (attach.asked == -EADDRINUSE && values->inside)
 		status = fail("another moescope is attached to process %d; end that one with "
 			      "'moescope detach %d'.",
@@ -286,8 +289,8 @@ const struct command cmd_attach = {
 		"Records, in a run directory, where the threads of a process and of those that it "
 		"starts are: functions of Python and native ones, working and waiting ('moescope "
 		"stacks'), and what the machine does meanwhile ('moescope host'). Everything is read from outside: the program is not stopped, runs nothing of "
-		"moescope's and is left as it was. With --inside, a Python from 3.9 to 3.13 is stopped for a "
-		"moment and then loads the probe: GPU work is recorded from then on, and, beside PyTorch, steps "
+		"moescope's and is left as it was. With --inside, a Python from 3.9 to 3.14 is stopped for a "
+		"moment, unless 3.14 takes a script, and then loads the probe: GPU work is recorded from then on, and, beside PyTorch, steps "
 		"and phases. All of that is taken out again at the end, but the library stays in its memory, idle.",
 	.groups = groups,
 	.examples = examples,
