@@ -180,7 +180,7 @@ static bool wait_for_end(struct attach *attach, bool limited)
 		over = left_ms <= 0 ||
 		       poll(ends, 3, (int)(left_ms < most_ms ? left_ms : most_ms)) > 0;
 		if (ends[2].revents) {
-			attach->asker = attached_accept(attach->asked);
+			attach->asker = attached_accept(attach->asked, 0);
 			over = attach->asker >= 0;
 		}
 	} while (!over && !has_left(attach, limited));
@@ -231,11 +231,14 @@ static int look(struct attach *attach, pid_t pid, const char *name, const struct
 		return fail("cannot note the end of the run in %s: %s", name, err.message);
 	if (!values->quiet) {
 		bool joined = attach->joining.state == JOIN_ENDED;
+		int64_t stopped_ns = attach->joining.hand_over.stopped_ns;
 
 		say("run in %s%s%s%s; next: moescope %s %s", name,
 		    ended ? ", to the program's end" : ", the program continues",
-		    joined ? "; joining stopped its main thread for " : "",
-		    joined ? format_ns((double)attach->joining.stopped_ns).text : "",
+		    !joined	 ? ""
+		    : stopped_ns ? "; joining stopped its main thread for "
+				 : "; joining stopped nothing",
+		    joined && stopped_ns ? format_ns((double)stopped_ns).text : "",
 		    joined ? "report" : "stacks", name);
 	}
 	return EXIT_OK;
@@ -259,7 +262,7 @@ static int run_attach(struct invocation *inv)
 	if (attach.process < 0)
 		return -attach.process;
 	/* Several may look from outside; 'detach' ends the first. */
-	attach.asked = attached_listen(pid);
+	attach.asked = attached_listen(ATTACHED_FOR_DETACH, pid);
 	if (attach.asked == -EADDRINUSE && values->inside)
 		status = fail("another moescope is attached to process %d; end that one with "
 			      "'moescope detach %d'.",
@@ -286,10 +289,10 @@ const struct command cmd_attach = {
 		"Samples the threads of a process and its children into a run directory: Python and "
 		"native functions, running and waiting ('moescope stacks'), and what the machine does "
 		"meanwhile ('moescope host'). Everything is read from outside: the program is not "
-		"stopped, runs no code of moescope's and stays as it was. With --inside, a Python 3.9 to 3.13 "
-		"process is stopped for a moment and then loads the probe, which records GPU work and, with "
-		"PyTorch, steps and phases. At the end the probe is removed again, except for the idle library "
-		"in the program's memory.",
+		"stopped, runs no code of moescope's and stays as it was. With --inside, a Python 3.9 to 3.14 "
+		"process also loads the probe, which records GPU work and, with PyTorch, steps and phases; "
+		"before 3.14 it is stopped for a moment for that. At the end the probe is removed again, "
+		"except for the idle library in the program's memory.",
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

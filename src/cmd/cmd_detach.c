@@ -77,7 +77,7 @@ static int run_detach(struct invocation *inv)
 	if (*end || pid <= 0 || pid > INT_MAX)
 		return usage_error(inv->command, "'%s' is not the number of a process.",
 				   inv->args[0]);
-	fd = attached_ask((pid_t)pid);
+	fd = attached_ask(ATTACHED_FOR_DETACH, (pid_t)pid);
 	if (fd < 0 && fd != -ECONNREFUSED)
 		return fail("cannot ask who is attached to process %ld: %s.", pid, strerror(-fd));
 	if (fd < 0 && !is_recording((pid_t)pid))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that is joined while it runs (test_join.py), and counts whatever could go wrong for it.
 
-    joined_program.py MODE [signals]
+    joined_program.py MODE [signals] [plain]
 
 Its main thread does what MODE says until SIGTERM; then it prints one JSON object: how often it did that, and
 in `wrong` what it should not have seen. With `signals` a timer interrupts it a thousand times a second. SIGINT is
 counted by a handler, SIGUSR1 by one that raises; both answer with a byte on the descriptor in
-JOINED_ANSWERS. Every Python from 3.9 on.
+JOINED_ANSWERS. `scripts` are those that Python took from outside. With `plain` it has no handlers, and ends when the descriptor in JOINED_END does. Every Python
+from 3.9 on.
 """
 import asyncio
 import ctypes
@@ -21,10 +22,10 @@ import threading
 import time
 
 HERE_S = 0.02  # how long it waits at a time
-counts = {"turns": 0, "alarms": 0, "interrupts": 0, "raised": 0}
+counts = {"turns": 0, "alarms": 0, "interrupts": 0, "raised": 0, "scripts": 0}
 wrong = []
 going = True
-answers = int(os.environ["JOINED_ANSWERS"])
+answers, end = int(os.environ["JOINED_ANSWERS"]), int(os.environ["JOINED_END"])
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -143,19 +144,49 @@ def kernels():
     time.sleep(HERE_S)
 
 
+def contended():
+    """Threads that want the global lock all the time."""
+    def count(to):
+        for _ in range(5000):
+            to[0] += 1
+
+    sums = [[0] for _ in range(3)]
+    threads = [threading.Thread(target=count, args=(one,)) for one in sums[1:]]
+    for thread in threads:
+        thread.start()
+    count(sums[0])
+    for thread in threads:
+        thread.join()
+    look(sums == [[5000]] * 3, "sums", sums)
+
+
 def in_c():
     """Does not come back to Python."""
     libc.pause()
 
 
-mode, signals = sys.argv[1], "signals" in sys.argv
+def in_c_to_the_end():
+    """Likewise, up to the end."""
+    libc.read(end, ctypes.create_string_buffer(1), 1)
+
+
+def on_audit(event, _):
+    if event == "cpython.remote_debugger_script":
+        counts["scripts"] += 1
+
+
+mode, signals, plain = sys.argv[1], "signals" in sys.argv, "plain" in sys.argv
 for library in filter(None, os.environ.get("JOINED_LIBRARIES", "").split(":")):
     ctypes.CDLL(library)
+sys.addaudithook(on_audit)
+if sys.argv[1] == "contended":
+    sys.setswitchinterval(1e-5)
 from_pipe, to_pipe = os.pipe()
-signal.signal(signal.SIGALRM, on_alarm)
-signal.signal(signal.SIGINT, on_interrupt)
-signal.signal(signal.SIGUSR1, on_user)
-signal.signal(signal.SIGTERM, on_end)
+if not plain:
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGINT, on_interrupt)
+    signal.signal(signal.SIGUSR1, on_user)
+    signal.signal(signal.SIGTERM, on_end)
 state = random.getstate()
 names = sorted(globals())
 if signals:
@@ -175,6 +206,8 @@ def work():
             os.write(answers, b"u")
         turn()
         counts["turns"] += 1
+        if plain and select.select([end], [], [], 0)[0]:
+            on_end()
 
 
 while going:

@@ -23,13 +23,18 @@ def pythons():
     candidates = [sys.executable, "/usr/bin/python3"]
     for minor in range(9, 15):
         candidates += glob.glob(os.path.expanduser(f"~/.pyenv/versions/3.{minor}[.-]*/bin/python3"))
-        candidates += [shutil.which(f"python3.{minor}") or ""]
+        candidates += [shutil.which(f"python3.{minor}{without_lock}") or "" for without_lock in ("", "t")]
     found = {os.path.realpath(p): p for p in candidates if os.access(p, os.X_OK)}
     known = [(path, version(path)) for path in found]
     known = [(path, v) for path, v in known if v and (3, 9) <= v <= (3, 14)]
     if not known:
         raise Skip("no Python from 3.9 to 3.14 is here")
     return known
+
+
+def has_lock(python):
+    """The global one, unless it is asked for (PYTHON_GIL=1)."""
+    return not os.path.realpath(python).endswith("t")
 
 
 def any_python():

@@ -7,10 +7,12 @@ MOESCOPE_JOIN_CYCLES: how often each program is joined and left, once if it is n
 import ctypes
 import functools
 import glob
+import itertools
 import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -24,8 +26,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.dirname(MOESCOPE)
 PROGRAM = os.path.join(HERE, "joined_program.py")
 CYCLES = int(os.environ.get("MOESCOPE_JOIN_CYCLES", "1"))
-MODES = ["busy", "sleep", "epoll", "lock", "stdin", "waitpid", "c_calls", "endless_epoll", "numpy_like"]
-KNOWN = [(path, version) for path, version in pythons() if version <= (3, 13)]
+MODES = ["busy", "sleep", "epoll", "lock", "stdin", "waitpid", "c_calls", "endless_epoll", "numpy_like",
+         "contended"]
+KNOWN = pythons()
 
 
 def driver():
@@ -53,18 +56,20 @@ def may_join():
 
 
 class Program:
-    def __init__(self, python, *words, libraries="libcuda.so.1", **variables):
+    def __init__(self, python, *words, libraries="libcuda.so.1", options=(), **variables):
         if may_join():
             raise Skip(may_join())
         read, write = os.pipe()
-        self.answers = read
+        end, self.to_end = os.pipe()
+        self.answers, self.plain = read, "plain" in words
         # From 3.12 on Python warns of forks beside any thread, and a program that is joined has some.
         env = environment(LD_LIBRARY_PATH=driver(), JOINED_LIBRARIES=libraries,
                           PYTHONWARNINGS="ignore::DeprecationWarning:__main__", **variables)
-        env["JOINED_ANSWERS"] = str(write)
-        self.process = subprocess.Popen([python, PROGRAM, *words], env=env, text=True, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, pass_fds=[write])
+        env["JOINED_ANSWERS"], env["JOINED_END"] = str(write), str(end)
+        self.process = subprocess.Popen([python, *options, PROGRAM, *words], env=env, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[write, end])
         os.close(write)
+        os.close(end)
         self.pid = self.process.pid
         equal(self.process.stdout.readline(), "ready\n")
 
@@ -77,7 +82,9 @@ class Program:
 
     def end(self, **counts):
         """What it says at its end; nothing was wrong, and its output is its own."""
-        self.process.send_signal(signal.SIGTERM)
+        if not self.plain:
+            self.process.send_signal(signal.SIGTERM)
+        os.close(self.to_end)
         out, err = self.process.communicate()
         os.close(self.answers)
         equal((self.process.returncode, err), (0, ""), out)
@@ -114,6 +121,11 @@ def held(program):
             {fd: os.path.realpath(f"{folder}/fd/{fd}") for fd in os.listdir(f"{folder}/fd")})
 
 
+def scripted():
+    """The Pythons that take scripts."""
+    return [(path, version) for path, version in KNOWN if version >= (3, 14)]
+
+
 def cycle(program, name, meanwhile=lambda: None):
     """Joined, recorded, left."""
     looking = attach(program, "-q", "-o", name)
@@ -126,18 +138,23 @@ def cycle(program, name, meanwhile=lambda: None):
     equal((looking.returncode, out, err, r.status, r.err), (0, "", "", 0, ""))
 
 
+def kinds(version):
+    """Of programs that are joined in different ways: from 3.14 on those without handlers are given a script."""
+    return ([], ["plain"]) if version >= (3, 14) else ([],)
+
+
 @test
 def every_python_waiting_for_everything():
-    for python, _ in KNOWN:
-        for mode in MODES:
-            program = Program(python, mode)
+    for python, version in KNOWN:
+        for mode, words in itertools.product(MODES, kinds(version)):
+            program = Program(python, mode, *words)
             before = held(program)
             for i in range(CYCLES):
                 cycle(program, f"{i}.mscope")
                 shutil.rmtree(f"{i}.mscope")
-            if mode not in ("lock", "stdin", "epoll", "endless_epoll"):  # those make some themselves
+            if mode not in ("lock", "stdin", "epoll", "endless_epoll", "contended"):  # those make some themselves
                 wait_until(lambda: held(program) == before, python, mode)
-            program.end()
+            program.end(scripts=CYCLES if words else 0)
 
 
 @test
@@ -148,7 +165,7 @@ def signals_arrive_meanwhile():
             program = Program(python, mode, "signals")
             sent = 0
             for i in range(CYCLES):
-                looking = attach(program, "-q", "-o", "a.mscope", "-d", "0.4s")
+                looking = attach(program, "-q", "-o", f"{i}.mscope", "-d", "0.4s")
                 while looking.poll() is None:
                     time.sleep(0.002)  # not faster than handlers return
                     program.send(signal.SIGINT, b"i")
@@ -156,7 +173,8 @@ def signals_arrive_meanwhile():
                         program.send(signal.SIGUSR1, b"u")
                     sent += 1
                 equal(looking.communicate(), ("", ""), python, mode, i)
-                shutil.rmtree("a.mscope")
+                # Who comes too late writes there for a moment.
+                shutil.rmtree(f"{i}.mscope", ignore_errors=True)
             told = program.end(interrupts=sent, raised=0 if mode == "epoll" else sent)
             check(told["alarms"] > 0, told)
 
@@ -165,9 +183,9 @@ def signals_arrive_meanwhile():
 def killed_while_joining():
     """At any moment: the program goes on, and what is inside leaves by itself."""
     random.seed(1)
-    for python, _ in KNOWN[:1] if CYCLES < 10 else KNOWN:
-        for mode in ("busy", "c_calls"):
-            program = Program(python, mode)
+    for python, version in KNOWN[:1] + scripted()[:1] if CYCLES < 10 else KNOWN:
+        for mode, words in itertools.product(("busy", "c_calls"), kinds(version)):
+            program = Program(python, mode, *words)
             before = held(program)
             for i in range(max(CYCLES, 5)):
                 looking = attach(program, "-q", "-o", f"{i}.mscope")
@@ -202,13 +220,16 @@ def gpu_records_come_from_then_on():
 @test
 def by_time_and_the_first_record():
     """--duration ends it; it is inside within a second, unless the machine has other things to do."""
-    program = Program(KNOWN[0][0], "busy")
-    r = moescope("attach", "--inside", program.pid, "-d", "1s", "-o", "a.mscope")
-    equal(r.status, 0, r)
-    check("the program continues; joining stopped its main thread for " in r.err, r.err)
-    check(r.err.endswith("next: moescope report a.mscope\n"), r.err)
-    program.end()
-    check("joined: the program was already running" in moescope("report", "a.mscope").out)
+    ways = [(KNOWN[0][0], [], "its main thread for ")] + [(python, ["plain"], "nothing; ") for python, _ in scripted()]
+    for python, words, stopped in ways:
+        program = Program(python, "busy", *words)
+        r = moescope("attach", "--inside", program.pid, "-d", "1s", "-o", "a.mscope")
+        equal(r.status, 0, r)
+        check(f"the program continues; joining stopped {stopped}" in r.err, r.err)
+        check(r.err.endswith("next: moescope report a.mscope\n"), r.err)
+        program.end()
+        check("joined: the program was already running" in moescope("report", "a.mscope").out)
+        shutil.rmtree("a.mscope")
 
 
 @test
@@ -223,6 +244,83 @@ def does_not_come_back_to_python():
     wait_until(lambda: held(program)[0] == 1)
     equal(glob.glob("a.mscope/*.ring") + glob.glob("a.mscope/join.*"), [])
     program.end(interrupts=1)
+
+
+def newest():
+    if not scripted():
+        raise Skip("no Python 3.14 is here")
+    return scripted()[0][0]
+
+
+def waits_for_script(program):
+    """moescope has asked the program to run its script."""
+    return f"@moescope-join-{program.pid}\n" in pathlib.Path("/proc/net/unix").read_text(encoding="utf-8")
+
+
+@test
+def a_script_is_taken_back():
+    """The main thread has not come back to Python: it was asked, and must not find anything when it does."""
+    program = Program(newest(), "in_c_to_the_end", "plain")
+    r = moescope("attach", "--inside", program.pid, "-d", "6s", "-o", "a.mscope")
+    equal(r.status, 0, r)
+    check("has not come back to Python for 5 s" in r.err, r.err)
+    equal(glob.glob("a.mscope/*.ring") + glob.glob("a.mscope/join.*"), [])
+    program.end(scripts=0)
+
+
+@test
+def killed_before_the_script_runs():
+    """It stays asked for, is run, and finds nobody; unless another moescope waits by then, which it joins."""
+    for again in (False, True):
+        program = Program(newest(), "in_c_to_the_end", "plain")
+        looking = attach(program, "-q", "-o", "a.mscope")
+        wait_until(lambda: waits_for_script(program))
+        time.sleep(random.random() * 0.05)
+        looking.kill()
+        looking.communicate()
+        shutil.rmtree("a.mscope", ignore_errors=True)
+        if again:
+            looking = attach(program, "-q", "-o", "b.mscope")
+            wait_until(lambda: waits_for_script(program))
+        told = program.end()
+        check(told["scripts"] <= 1, told)
+        if again:
+            equal((looking.wait(), looking.communicate()), (0, ("", "")))
+
+
+@test
+def another_debugger_has_asked():
+    """Its script is run, and only that."""
+    python = newest()
+    program = Program(python, "in_c_to_the_end", "plain")
+    pathlib.Path("other.py").write_text("open('other', 'w').write('was here')\n", encoding="utf-8")
+    asked = subprocess.run([python, "-c", "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])",
+                            str(program.pid), os.path.abspath("other.py")], check=False)
+    equal(asked.returncode, 0)
+    r = moescope("attach", "--inside", "-q", "-d", "0.2s", "-o", "a.mscope", program.pid)
+    equal(r.status, 0, r)
+    check("another debugger waits for process" in r.err, r.err)
+    equal(len(r.err.splitlines()), 1, r.err)
+    program.end(scripts=1)
+    equal(pathlib.Path("other").read_text(encoding="utf-8"), "was here")
+
+
+@test
+def where_no_script_is_taken():
+    python = newest()
+    for more, words in (({"options": ["-X", "disable-remote-debug"]}, "without remote debugging"),
+                        ({"PYTHON_DISABLE_REMOTE_DEBUG": "1"}, "without remote debugging"),
+                        ({}, "hardly a descriptor left")):
+        for kind in ("plain", "signals") if more else ("plain",):
+            program = Program(python, "sleep", kind, **more)
+            if not more:
+                resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (len(held(program)[1]) + 3, 4096))
+            r = moescope("attach", "--inside", "-q", "-d", "0.2s", "-o", "a.mscope", program.pid)
+            equal(r.status, 0, r)
+            check(words in r.err and r.err.endswith("it is looked at from outside.\n"), r.err)
+            equal(len(r.err.splitlines()), 1, r.err)
+            shutil.rmtree("a.mscope")
+            program.end(scripts=0)
 
 
 @test
@@ -278,12 +376,14 @@ def under_another_debugger():
 def ends_meanwhile():
     """Its own end comes first: its status and output are its own, and the run is whole."""
     for i in range(max(CYCLES, 3)):
-        program = Program(KNOWN[i % len(KNOWN)][0], "busy")
+        python, version = KNOWN[-1 - i % len(KNOWN)]
+        program = Program(python, "busy", *random.choice(kinds(version)))
         looking = attach(program, "-q", "-o", "a.mscope")
-        time.sleep(0.03 * i)
+        time.sleep(0.03 * (i % 10))
         program.end()
         equal(looking.wait(), 0)
-        check("has ended" in (err := looking.communicate()[1]) or err == "", err)
+        err = looking.communicate()[1]
+        check(not err or "has ended" in err or "is ending" in err, err)
         equal(moescope("report", "a.mscope").status, 0)
         shutil.rmtree("a.mscope")
 

@@ -6,7 +6,7 @@ import re
 import shutil
 
 from cli import Skip, check, equal, main, moescope, test
-from sampled import any_python, pythons, record_stacks, stacks, write
+from sampled import any_python, has_lock, pythons, record_stacks, stacks, write
 
 TRIES = 3
 
@@ -148,7 +148,8 @@ print(json.dumps(idle))
 
 def waited_for_lock(python, minor):
     """By moescope and by the program itself, in seconds."""
-    idle = sum(json.loads(record_stacks(python, write("gil.py", GIL), name=f"{minor}.mscope")))
+    idle = sum(json.loads(record_stacks("env", "PYTHON_GIL=1", python, write("gil.py", GIL),
+                                        name=f"{minor}.mscope")))
     rows = [row for row in stacks_told(f"{minor}.mscope")["rows"] if "spin (gil.py" in row["name"]]
     waited = sum(row["wait_gil_ns"] + row["ready_ns"] for row in rows) / 1e9
     print(f"# Python 3.{minor}: {waited:.2f} s for the lock or a processor, {idle:.2f} s by the program",
@@ -195,6 +196,17 @@ def being_kept_from_a_processor_is_no_waiting():
     # What the hypervisor took is in neither.
     check(found["wait"] < wall - run - ready + 0.05 * wall, found, (wall, run, ready))
     check(abs(found["ready"] - ready) < 0.1 * wall, found, (wall, run, ready))
+
+
+@test
+def a_python_without_its_lock_does_not_wait_for_it():
+    python = next((python for python, _ in pythons() if not has_lock(python)), None)
+    if not python:
+        raise Skip("no free-threaded Python is here")
+    record_stacks(python, write("gil.py", GIL))
+    rows = stacks_told("a.mscope")["rows"]
+    check(any("spin (gil.py" in row["name"] for row in rows), rows)
+    equal([row for row in rows if row["wait_gil_ns"]], [])
 
 
 FILE = """import json, os, time

@@ -2,9 +2,9 @@
 """What `moescope attach --inside` runs in a program that knows nothing of it.
 
 Not imported: the main thread runs a line that starts a thread, which executes this file with these names:
-path (this file), run, library, page (the address of that line, to be given back) and steps (0: no
-limit). A thread of its own, because handlers of the program's signals run on the main thread alone
-and may raise: none of that may end up here.
+path (this file), run, library, page (the address of that line, to be given back; 0: it is in memory of
+Python's) and steps (0: no limit). A thread of its own, because handlers of the program's signals run on the
+main thread alone and may raise: none of that may end up here.
 
 Prints nothing and raises nothing; what goes wrong is told to the run. Only the standard library, and what the
 program has probably imported already.
@@ -128,7 +128,7 @@ def _join() -> None:
     if not _is_wanted(run):
         return  # it took too long, and nobody waits any more
     _state("starting")
-    if not _is_wanted(run):  # since then, so that nobody has read that
+    if not _is_wanted(run):  # since then: taken back, in case that somebody has read it
         os.unlink(os.path.join(run, b"join.state"))
         return
     loaded = _load()
@@ -152,7 +152,8 @@ def _join() -> None:
 def _run() -> None:
     _block_signals()
     try:
-        _give_back_page()
+        if page:
+            _give_back_page()
         _join()
     except BaseException as why:
         _state(f"refused because of a fault of moescope; please report it: {type(why).__name__}: {why}")

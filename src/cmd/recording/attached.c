@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 /* Abstract: it begins with a NUL and is in no file system. */
-static socklen_t make_name(struct sockaddr_un *name, pid_t pid)
+static socklen_t make_name(struct sockaddr_un *name, const char *purpose, pid_t pid)
 {
 	int n;
 
 	*name = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "moescope-attach-%d",
+	n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "moescope-%s-%d", purpose,
 		     (int)pid);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
@@ -30,10 +30,10 @@ static int open_socket(void)
 	return fd < 0 ? -errno : fd;
 }
 
-int attached_listen(pid_t pid)
+int attached_listen(const char *purpose, pid_t pid)
 {
 	struct sockaddr_un name;
-	socklen_t bytes = make_name(&name, pid);
+	socklen_t bytes = make_name(&name, purpose, pid);
 	int fd = open_socket(), r;
 
 	if (fd < 0)
@@ -45,7 +45,7 @@ int attached_listen(pid_t pid)
 	return r;
 }
 
-int attached_accept(int fd)
+int attached_accept(int fd, pid_t only)
 {
 	int asker = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 	struct ucred who = { .uid = (uid_t)-1 };
@@ -54,16 +54,16 @@ int attached_accept(int fd)
 	if (asker < 0)
 		return -1;
 	if (getsockopt(asker, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
-	    (who.uid == geteuid() || who.uid == 0))
+	    (only ? who.pid == only : who.uid == geteuid() || who.uid == 0))
 		return asker;
 	close(asker);
 	return -1;
 }
 
-int attached_ask(pid_t pid)
+int attached_ask(const char *purpose, pid_t pid)
 {
 	struct sockaddr_un name;
-	socklen_t bytes = make_name(&name, pid);
+	socklen_t bytes = make_name(&name, purpose, pid);
 	int fd = open_socket(), r;
 
 	if (fd < 0)

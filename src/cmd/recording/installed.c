@@ -70,10 +70,12 @@ char *installed_library(const char *name)
 	return first_beside(library_places, name);
 }
 
-char *installed_join_script(void)
+char *installed_auto_file(const char *name)
 {
-	char *file = first_beside(package_places, "auto/join.py"), *path = NULL;
+	char *file, *path = NULL, place[64];
 
+	snprintf(place, sizeof(place), "auto/%s", name);
+	file = first_beside(package_places, place);
 	if (file)
 		path = realpath(file, NULL);
 	free(file);

@@ -12,7 +12,7 @@ char *installed_library(const char *name);
 /* The folder of the Python package for PYTHONPATH that finds steps in programs of PyTorch (python/moescope/auto),
  * NULL when the package is not there. */
 char *installed_auto_path(void);
-/* What is run in a program that is joined (auto/join.py), likewise. */
-char *installed_join_script(void);
+/* A file of that package which is run in a program that is joined, likewise. */
+char *installed_auto_file(const char *name);
 
 #endif

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "host/join/hand_over.h"
+
 /* In the run directory: what has become of it, one line for each event, written from inside. */
 #define JOIN_STATE_FILE "join.state"
 
@@ -27,10 +29,12 @@ struct joining {
 	pid_t pid;
 	const char *run;
 	int lock_fd;
+	int asked_fd; /* on which the program asks for its text; -1: it has it */
 	enum join_state state;
 	int64_t asked_ns;
-	int64_t stopped_ns; /* how long the main thread was, in all */
-	bool told_late;
+	bool told_late, told_refused;
+	struct hand_over hand_over;
+	char *script; /* what it has */
 };
 
 /* Says so where it cannot be done: the rest goes on from outside. steps: then it leaves; 0: no limit. */

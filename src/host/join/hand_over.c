@@ -4,12 +4,16 @@
  */
 #include "host/join/hand_over.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,10 +24,11 @@
 #include "host/peer/peer.h"
 #include "host/stacks/python_stack.h"
 
-#define LAST_MINOR 13
+#define SCRIPT_MINOR 14	     /* the first that takes scripts */
 #define CODE_BYTES (4 << 20) /* of a C library, at most */
 #define THREADS_MOST 1024
 #define LOOKS 50
+#define DESCRIPTORS_FREE 8 /* for the script, and for what joins */
 
 /* A mapping, as /proc has it; path: "" without one. */
 struct mapping {
@@ -102,40 +107,141 @@ static bool same_namespace(pid_t pid, const char *kind)
 	return readlink(path, ours, sizeof(ours) - 1) > 0 && strcmp(theirs, ours) == 0;
 }
 
-static int check_status(pid_t pid, struct err *err)
+static int read_status(pid_t pid, char *text, size_t size, struct err *err)
 {
-	char path[32], text[8192];
-	const char *state, *features;
-	int64_t number;
+	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (small_file_text(path, text, sizeof(text)) <= 0)
-		return err_set(err, -ESRCH, "process %d has ended", (int)pid);
-	if (proc_number(text, "TracerPid", &number) && number)
+	return small_file_text(path, text, size) > 0
+		       ? 0
+		       : err_set(err, -ESRCH, "process %d has ended", (int)pid);
+}
+
+static int check_status(pid_t pid, const char *status, struct err *err)
+{
+	const char *state = proc_after(status, "State");
+	int64_t number;
+
+	if (proc_number(status, "TracerPid", &number) && number)
 		return err_set(err, -EBUSY,
 			       "process %d is being debugged by process %" PRId64
 			       "; let that one go",
 			       (int)pid, number);
-	state = proc_after(text, "State");
 	state = state ? state + strspn(state, " \t") : "";
 	if (*state == 'T' || *state == 't')
 		return err_set(err, -EAGAIN, "process %d is stopped; let it go on (kill -CONT %d)",
 			       (int)pid, (int)pid);
 	if (*state == 'Z' || *state == 'X')
 		return err_set(err, -ESRCH, "process %d has ended", (int)pid);
-	if (proc_number(text, "Seccomp", &number) && number == 1)
+	if (proc_number(status, "Seccomp", &number) && number == 1)
 		return err_set(
 			err, -EPERM,
 			"process %d may hardly make a system call (seccomp), and joining needs "
 			"some",
 			(int)pid);
-	features = proc_after(text, "x86_Thread_features");
+	return 0;
+}
+
+/* The call of a function that it has not called itself leaves no trace on it. */
+static int check_shadow_stack(pid_t pid, const char *status, struct err *err)
+{
+	const char *features = proc_after(status, "x86_Thread_features");
+
 	if (features && strncmp(features + strspn(features, " \t"), "shstk", 5) == 0)
 		return err_set(
 			err, -ENOTSUP,
 			"process %d has a shadow stack, with which joining is not known to be "
 			"safe",
 			(int)pid);
+	return 0;
+}
+
+/* Beside those that Python, faulthandler and the C library have anyway. Ctrl-C is one of these. */
+static bool has_own_handlers(const char *status)
+{
+	static const int others[] = { SIGINT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, 32, 33 };
+	const char *text = proc_after(status, "SigCgt");
+	uint64_t caught = text ? strtoull(text, NULL, 16) : UINT64_MAX;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		caught &= ~(UINT64_C(1) << (others[i] - 1));
+	return caught;
+}
+
+/* ---- whether it can open a file of ours */
+
+static bool same_root(pid_t pid)
+{
+	struct stat theirs, ours;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/root/.", (int)pid);
+	return stat(path, &theirs) == 0 && stat("/", &ours) == 0 && theirs.st_dev == ours.st_dev &&
+	       theirs.st_ino == ours.st_ino;
+}
+
+/* By the rights of others, or of the owner, from the root down: as a user that we are not. */
+static bool others_may_read(const char *file, uid_t user)
+{
+	char path[PATH_MAX];
+	struct stat s;
+
+	snprintf(path, sizeof(path), "%s", file);
+	for (bool folder = false; *path; folder = true) {
+		mode_t needed = folder ? S_IXOTH : S_IROTH;
+		char *slash;
+
+		if (stat(path, &s) < 0)
+			return false;
+		if (!(s.st_mode & needed) &&
+		    (s.st_uid != user || !(s.st_mode & (folder ? S_IXUSR : S_IRUSR))))
+			return false;
+		slash = strrchr(path, '/');
+		if (!slash)
+			break;
+		*slash = '\0';
+	}
+	return true;
+}
+
+static bool has_descriptors(pid_t pid)
+{
+	struct rlimit limit;
+	rlim_t n = 0;
+	char path[32];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	folder = opendir(path);
+	while (folder && readdir(folder))
+		n++;
+	if (folder)
+		closedir(folder);
+	return prlimit(pid, RLIMIT_NOFILE, NULL, &limit) < 0 ||
+	       n + DESCRIPTORS_FREE <= limit.rlim_cur;
+}
+
+/* Python would print that the script cannot be opened. */
+static int check_script(const struct hand_over *h, const char *status, struct err *err)
+{
+	const char *users = proc_after(status, "Uid");
+	unsigned int user = geteuid();
+
+	if (!same_namespace(h->pid, "net") || !same_root(h->pid))
+		return err_set(err, -ENOTSUP,
+			       "process %d has another root or network: run moescope inside of it",
+			       (int)h->pid);
+	if (users)
+		sscanf(users, "%*u %*u %*u %u", &user);
+	if (user && user != geteuid() && !others_may_read(h->script, user))
+		return err_set(err, -EACCES,
+			       "process %d cannot be joined: its user may not read %s", (int)h->pid,
+			       h->script);
+	if (!has_descriptors(h->pid))
+		return err_set(err, -EMFILE,
+			       "process %d cannot be joined: it has hardly a descriptor left "
+			       "(ulimit -n)",
+			       (int)h->pid);
 	return 0;
 }
 
@@ -156,31 +262,33 @@ static bool main_runs_python(struct python *python, pid_t pid)
 	return false;
 }
 
-static int check_python(pid_t pid, struct err *err)
+static int check_python(struct hand_over *h, int *ret_minor, struct err *err)
 {
 	struct python *python = NULL;
 	char why[256];
-	int r = python_open(&python, pid, why, sizeof(why)), minor;
+	int pid = (int)h->pid, r = python_open(&python, h->pid, why, sizeof(why)), place = 0;
 	bool main_runs;
 
 	if (r < 0)
-		return err_set(err, r, "process %d cannot be joined: %s", (int)pid,
+		return err_set(err, r, "process %d cannot be joined: %s", pid,
 			       why[0] ? why
 				      : "it runs no Python, or one whose names have been removed");
-	minor = python_minor(python);
-	main_runs = main_runs_python(python, pid);
+	*ret_minor = python_minor(python);
+	main_runs = main_runs_python(python, h->pid);
+	if (main_runs && *ret_minor >= SCRIPT_MINOR)
+		place = python_script_place(python, &h->request.at);
 	python_close(python);
-	if (minor > LAST_MINOR)
-		return err_set(
-			err, -ENOTSUP,
-			"process %d cannot be joined: that is known for Python 3.9 to 3.%d, and "
-			"it runs 3.%d",
-			(int)pid, LAST_MINOR, minor);
-	if (!main_runs)
+	if (!main_runs || place == -ESRCH)
 		return err_set(err, -ENOTSUP,
 			       "process %d cannot be joined: its main thread runs no Python, or is "
 			       "ending",
-			       (int)pid);
+			       pid);
+	if (place < 0)
+		return err_set(
+			err, place,
+			"process %d cannot be joined: its Python 3.%d takes scripts in a way "
+			"that is not known here",
+			pid, *ret_minor);
 	return 0;
 }
 
@@ -283,8 +391,9 @@ static int find_places(struct pending_call *call, struct code_range *ranges, str
 	if (!c.system_call || !call->uses.clock_gettime)
 		return err_set(
 			err, -ENOTSUP,
-			"process %d cannot be joined: that is known for programs with glibc as "
-			"a library, on x86-64",
+			"process %d cannot be joined: where its Python is older than 3.14, or "
+			"it has handlers of signals, that is known with glibc as a library, on "
+			"x86-64",
 			(int)call->pid);
 	call->system_call = c.system_call;
 	call->sigreturn = c.sigreturn;
@@ -292,41 +401,82 @@ static int find_places(struct pending_call *call, struct code_range *ranges, str
 	return 0;
 }
 
-static int try_to_hand_over(pid_t pid, char *text, int64_t *ret_stopped_ns, struct err *err)
+static int hand_over_text(struct hand_over *h, const char *status, struct err *err)
 {
 	struct code_range ranges[N_HOLDERS];
-	struct pending_call call = { .pid = pid, .text = text };
-	int r;
+	struct pending_call call = { .pid = h->pid, .text = h->text };
+	int r = check_shadow_stack(h->pid, status, err);
 
-	if (!same_namespace(pid, "mnt") || !same_namespace(pid, "pid"))
-		return err_set(
-			err, -ENOTSUP,
-			"process %d is in another container, where paths differ: run moescope "
-			"inside it",
-			(int)pid);
-	r = check_status(pid, err);
-	if (r == 0)
-		r = check_python(pid, err);
 	if (r == 0)
 		r = find_places(&call, ranges, err);
 	if (r < 0)
 		return r;
-	call.page_digits = strstr(text, HAND_OVER_PAGE);
+	call.page_digits = strstr(h->text, HAND_OVER_PAGE);
 	if (!call.page_digits)
 		return err_set(err, -EINVAL, "a text has no place for its own address");
 	call.page_digits += 2;
 	r = pending_call_make(&call, err);
-	*ret_stopped_ns = call.stopped_ns;
+	h->stopped_ns = call.stopped_ns;
 	return r;
 }
 
-int hand_over(pid_t pid, char *text, int64_t *ret_stopped_ns, struct err *err)
+static int hand_over_script(struct hand_over *h, const char *status, struct err *err)
 {
-	int r = try_to_hand_over(pid, text, ret_stopped_ns, err);
+	int r = check_script(h, status, err);
+
+	if (r < 0)
+		return r;
+	h->request.pid = h->pid;
+	h->request.path = h->script;
+	r = script_request_make(&h->request, err);
+	h->by_script = r == 0;
+	return r;
+}
+
+static int try_to_hand_over(struct hand_over *h, struct err *err)
+{
+	char status[8192];
+	int r, minor = 0;
+
+	if (!same_namespace(h->pid, "mnt") || !same_namespace(h->pid, "pid"))
+		return err_set(
+			err, -ENOTSUP,
+			"process %d is in another container, where paths differ: run moescope "
+			"inside it",
+			(int)h->pid);
+	r = read_status(h->pid, status, sizeof(status), err);
+	if (r == 0)
+		r = check_status(h->pid, status, err);
+	if (r == 0)
+		r = check_python(h, &minor, err);
+	if (r < 0)
+		return r;
+	/* What a handler raises while a script runs would be lost; a text passes it on. */
+	if (minor >= SCRIPT_MINOR && (h->request.at.off || !has_own_handlers(status)))
+		return hand_over_script(h, status, err);
+	return hand_over_text(h, status, err);
+}
+
+int hand_over(struct hand_over *h, struct err *err)
+{
+	int r = try_to_hand_over(h, err);
 	struct looked looked = { false, false };
 
 	/* A process loses its parts one after the other, the memory first: whatever was missing, that is why. */
 	if (r < 0)
-		each_mapping(pid, is_recordable, &looked);
-	return r < 0 && !looked.mapped ? err_set(err, -ESRCH, "process %d has ended", (int)pid) : r;
+		each_mapping(h->pid, is_recordable, &looked);
+	return r < 0 && !looked.mapped ? err_set(err, -ESRCH, "process %d has ended", (int)h->pid)
+				       : r;
+}
+
+void hand_over_remind(const struct hand_over *h)
+{
+	if (h->by_script)
+		script_request_remind(&h->request);
+}
+
+void hand_over_take_back(const struct hand_over *h)
+{
+	if (h->by_script)
+		script_request_take_back(&h->request);
 }

@@ -480,7 +480,7 @@ int pending_call_make(struct pending_call *call, struct err *err)
 	return err_set(
 		err, -ENOTSUP,
 		"process %d cannot be joined: on this kind of processor that is known for Python "
-		"3.14 only",
+		"3.14 without handlers of signals only",
 		(int)call->pid);
 }
 

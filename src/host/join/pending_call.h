@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hands a text to a running CPython up to 3.13: its main thread is stopped for a moment (ptrace) and calls
+ * Hands a text to a running CPython: its main thread is stopped for a moment (ptrace) and calls
  * Py_AddPendingCall, which only puts a function (landing.h) into a list that Python looks at between two
  * instructions of Python's. Nothing else runs at an arbitrary place.
  *

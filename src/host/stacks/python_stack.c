@@ -51,31 +51,49 @@ struct layout {
 		mark; /* likewise: 3.11: whether C has entered it, later: whose it is; 0: not there */
 	uint16_t file, name, first_line;	/* of a code object */
 	uint16_t state, length, ascii, compact; /* of a string: two fields, and where its text is */
-	uint16_t gil; /* the lock in the runtime; from 3.12 on its address, in an interpreter */
+	uint16_t gil;  /* the lock in the runtime; from 3.12 on its address, in an interpreter */
+	uint16_t type; /* of an object */
+	uint8_t kind;  /* bits before it in a string's state */
 };
 
 /* clang-format off */
 static const struct layout layouts[] = {
-	[9] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352 },
-	[10] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352 },
-	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 68, 112, 128, 72, 32, 16, 48, 72, 360 },
-	[12] = { 40, 0, 72, 8, 136, 144, 56, 0, 232, 8, 0, 70, 112, 128, 68, 32, 16, 40, 56, 384 },
+	[9] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352, 8, 2 },
+	[10] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72, 352, 8, 2 },
+	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 68, 112, 128, 72, 32, 16, 48, 72, 360, 8, 2 },
+	[12] = { 40, 0, 72, 8, 136, 144, 56, 0, 232, 8, 0, 70, 112, 128, 68, 32, 16, 40, 56, 384, 8, 2 },
 };
 /* clang-format on */
 
 /* Where the interpreter's own table has these, by its 64-bit words. It begins alike in all. */
-enum { OWN_VERSION = 1, OWN_FREE_THREADED = 2, OWN_WORDS = 81 };
+enum { OWN_VERSION = 1, OWN_FREE_THREADED = 2, OWN_WORDS = 95 };
 struct own_words {
 	uint8_t interpreters, next_interpreter, first_thread, gil;
 	uint8_t next_thread, frame, thread_id, native_id, chunk;
 	uint8_t previous, code, owner;
 	uint8_t file, name, first_line;
 	uint8_t state, length, ascii;
+	uint8_t type;
 };
 
 static const struct own_words own_words[] = {
-	[13] = { 5, 8, 9, 14, 21, 23, 24, 25, 26, 29, 30, 33, 35, 37, 39, 68, 69, 70 },
-	[14] = { 5, 8, 9, 15, 24, 26, 27, 28, 29, 32, 33, 36, 40, 42, 44, 78, 79, 80 },
+	[13] = { 5, 8, 9, 14, 21, 23, 24, 25, 26, 29, 30, 33, 35, 37, 39, 68, 69, 70, 45 },
+	[14] = { 5, 8, 9, 15, 24, 26, 27, 28, 29, 32, 33, 36, 40, 42, 44, 78, 79, 80, 51 },
+};
+
+/* Likewise what a script takes that another process has it run (PEP 768), from 3.14 on. */
+enum {
+	OWN_RUNTIME_BYTES = 3,
+	OWN_FINALIZING = 4,
+	OWN_INTERPRETER_BYTES = 6,
+	OWN_INTERPRETER_ID = 7,
+	OWN_THREAD_BYTES = 22,
+	OWN_BREAKER = 89,
+	OWN_SUPPORT = 90,
+	OWN_ENABLED = 91,
+	OWN_PENDING = 92,
+	OWN_PATH = 93,
+	OWN_PATH_BYTES = 94,
 };
 #define OWN_LAST 14
 #define OWN_COOKIE "xdebugpy"
@@ -117,6 +135,7 @@ struct python {
 	pid_t pid;
 	struct scratch *scratch;
 	int minor, tries;
+	bool free_threaded; /* no global lock, unless it is switched on */
 	struct layout at;
 	uint64_t runtime, code_type;
 	/* When its threads were listed; interpreter 0: there were several. */
@@ -152,12 +171,12 @@ static int take_own_table(struct python *p, char *why, size_t size)
 	if (memcmp(own, OWN_COOKIE, 8) != 0)
 		return -ENOENT; /* not set up yet */
 	p->minor = (int)(own[OWN_VERSION] >> 16 & 0xff);
-	if (own[OWN_VERSION] >> 24 != 3 || p->minor < 13 || p->minor > OWN_LAST ||
-	    own[OWN_FREE_THREADED]) {
-		snprintf(why, size, "stacks of Python 3.%d%s are not known to this moescope",
-			 p->minor, own[OWN_FREE_THREADED] ? " without its lock" : "");
+	if (own[OWN_VERSION] >> 24 != 3 || p->minor < 13 || p->minor > OWN_LAST) {
+		snprintf(why, size, "stacks of Python 3.%d are not known to this moescope",
+			 p->minor);
 		return -ENOTSUP;
 	}
+	p->free_threaded = own[OWN_FREE_THREADED];
 	at = &own_words[p->minor];
 	p->at = (struct layout){
 		.interpreters = (uint16_t)own[at->interpreters],
@@ -180,6 +199,8 @@ static int take_own_table(struct python *p, char *why, size_t size)
 		.ascii = (uint16_t)own[at->ascii],
 		.compact = (uint16_t)(own[at->ascii] + 16),
 		.gil = (uint16_t)own[at->gil],
+		.type = (uint16_t)own[at->type],
+		.kind = p->free_threaded && p->minor >= 14 ? 8 : 2,
 	};
 	if (layout_fits(&p->at))
 		return 0;
@@ -290,6 +311,11 @@ int python_minor(const struct python *p)
 	return p->minor;
 }
 
+bool python_is_free_threaded(const struct python *p)
+{
+	return p->free_threaded;
+}
+
 /* The kernel's number of a thread of which only the C library's is known: it is in what that points to. */
 static pid_t native_thread(const struct python *p, uint64_t thread_id)
 {
@@ -311,11 +337,16 @@ static uint64_t find_gil(const struct python *p, uint64_t interpreter)
 		uint64_t interval_us, holder;
 		int32_t locked;
 	} lock;
-	uint64_t at = p->runtime + p->at.gil;
+	uint64_t at = p->runtime + p->at.gil, enabled = 1;
 
 	if (p->minor >= 12 && !read_word(p, interpreter + p->at.gil, &at))
 		return 0;
-	if (!at || at % 8 || !peer_read(p->pid, at, &lock, 20) || !lock.interval_us ||
+	if (!at || at % 8)
+		return 0;
+	/* Whether it is used then comes before it. */
+	if (p->free_threaded && (!read_word(p, at, &enabled) || !(uint32_t)enabled))
+		return 0;
+	if (!peer_read(p->pid, at + (p->free_threaded ? 8 : 0), &lock, 20) || !lock.interval_us ||
 	    lock.interval_us > UINT32_MAX || lock.locked < -1 || lock.locked > 1)
 		return 0;
 	return at;
@@ -372,6 +403,85 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 	return n;
 }
 
+/* The main interpreter: the list may begin with others, but it is the one inside the runtime. */
+static uint64_t main_interpreter(const struct python *p, const uint64_t *own)
+{
+	uint64_t at, id;
+
+	if (!read_word(p, p->runtime + p->at.interpreters, &at))
+		return 0;
+	for (int i = 0; at && i < THREADS_MOST; i++) {
+		if (!read_word(p, at + own[OWN_INTERPRETER_ID], &id))
+			return 0;
+		if (id == 0)
+			return at > p->runtime && at + own[OWN_INTERPRETER_BYTES] <=
+							  p->runtime + own[OWN_RUNTIME_BYTES]
+				       ? at
+				       : 0;
+		if (!read_word(p, at + p->at.next_interpreter, &at))
+			return 0;
+	}
+	return 0;
+}
+
+/* The state of the process's main thread in it, if it is the one inside the interpreter: others are freed. */
+static uint64_t main_state(const struct python *p, const uint64_t *own, uint64_t interpreter)
+{
+	uint64_t state, id;
+
+	if (!read_word(p, interpreter + p->at.first_thread, &state))
+		return 0;
+	for (int i = 0; state && i < THREADS_MOST; i++) {
+		if (!read_word(p, state + p->at.native_id, &id))
+			return 0;
+		if (id == (uint64_t)p->pid && state > interpreter &&
+		    state + own[OWN_THREAD_BYTES] <= interpreter + own[OWN_INTERPRETER_BYTES])
+			return state;
+		if (!read_word(p, state + p->at.next_thread, &state))
+			return 0;
+	}
+	return 0;
+}
+
+/* What is to be written lies in the state. */
+static bool fits_state(const uint64_t *own)
+{
+	uint64_t bytes = own[OWN_THREAD_BYTES], support = own[OWN_SUPPORT];
+
+	return bytes <= UINT16_MAX && support < bytes && own[OWN_BREAKER] < bytes &&
+	       own[OWN_PENDING] < bytes - support - 4 && own[OWN_PATH] < bytes - support &&
+	       own[OWN_PATH_BYTES] <= bytes - support - own[OWN_PATH] &&
+	       own[OWN_ENABLED] < own[OWN_INTERPRETER_BYTES];
+}
+
+int python_script_place(const struct python *p, struct python_script_place *ret_place)
+{
+	uint64_t own[OWN_WORDS], interpreter, state, finalizing;
+	int32_t enabled;
+
+	if (p->minor != OWN_LAST)
+		return -ENOTSUP;
+	if (!peer_read(p->pid, p->runtime, own, sizeof(own)))
+		return -ESRCH;
+	if (!fits_state(own))
+		return -ENOTSUP;
+	if (!read_word(p, p->runtime + own[OWN_FINALIZING], &finalizing) || finalizing)
+		return -ESRCH;
+	interpreter = main_interpreter(p, own);
+	state = interpreter ? main_state(p, own, interpreter) : 0;
+	if (!state || !peer_read(p->pid, interpreter + own[OWN_ENABLED], &enabled, sizeof(enabled)))
+		return -ESRCH;
+	*ret_place = (struct python_script_place){
+		.off = enabled != 1,
+		.free_threaded = p->free_threaded,
+		.flag = state + own[OWN_SUPPORT] + own[OWN_PENDING],
+		.path = state + own[OWN_SUPPORT] + own[OWN_PATH],
+		.path_bytes = own[OWN_PATH_BYTES],
+		.breaker = state + own[OWN_BREAKER],
+	};
+	return 0;
+}
+
 bool python_has_new_threads(const struct python *p)
 {
 	uint64_t interpreter, state;
@@ -396,11 +506,12 @@ static bool read_text(const struct python *p, uint64_t at, char *out, size_t siz
 		return false;
 	memcpy(&length, object + p->at.length, 8);
 	memcpy(&state, object + p->at.state, 4);
-	/* interned: 2 bits (3.12 has 16 before the kind in a build without its lock), kind: 3, compact, ascii */
-	kind = state >> 2 & 7;
-	if (!(state >> 5 & 1) || (kind != 1 && kind != 2 && kind != 4) || length > 1 << 20)
+	/* kind: 3 bits, compact, ascii */
+	state >>= p->at.kind;
+	kind = state & 7;
+	if (!(state >> 3 & 1) || (kind != 1 && kind != 2 && kind != 4) || length > 1 << 20)
 		return false;
-	from = state >> 6 & 1 ? p->at.ascii : p->at.compact;
+	from = state >> 4 & 1 ? p->at.ascii : p->at.compact;
 	n = length < TEXT_MOST / kind ? length : TEXT_MOST / kind;
 	if (!peer_read(p->pid, at + from, object, n * kind))
 		return false;
@@ -475,7 +586,7 @@ static uint32_t name_of(struct python *p, uint64_t at)
 {
 	struct code now = { .at = at, .looked_ns = p->now_ns }, *known = find_code(p, at);
 	uint64_t type;
-	const struct peer_part parts[] = { { at + 8, &type, 8 },
+	const struct peer_part parts[] = { { at + p->at.type, &type, 8 },
 					   { at + p->at.file, &now.file, 8 },
 					   { at + p->at.name, &now.name, 8 },
 					   { at + p->at.first_line, &now.first_line, 4 } };
@@ -709,7 +820,7 @@ static void compare_codes(struct python *p, struct code *const *codes, size_t n)
 		uint64_t type = 0;
 
 		if (readable) {
-			memcpy(&type, copies[i] + 8, 8);
+			memcpy(&type, copies[i] + p->at.type, 8);
 			memcpy(&now.file, copies[i] + p->at.file, 8);
 			memcpy(&now.name, copies[i] + p->at.name, 8);
 			memcpy(&now.first_line, copies[i] + p->at.first_line, 4);

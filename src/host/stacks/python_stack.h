@@ -27,6 +27,19 @@ int python_open_here(struct python **ret_python, const struct python_here *here)
 void python_close(struct python *python);
 /* As in "3.12". */
 int python_minor(const struct python *python);
+bool python_is_free_threaded(const struct python *python);
+
+/* Where the main thread of a Python from 3.14 on looks for a script that another process has it run (PEP 768). It is
+ * in memory that lasts as long as the process. */
+struct python_script_place {
+	bool off; /* Python does not look */
+	bool free_threaded;
+	uint64_t flag, path; /* 32 bits; text */
+	size_t path_bytes;
+	uint64_t breaker; /* a byte that is not 0 where it has something to look at */
+};
+/* -ENOTSUP: it has none, or is not as it is known here; -ESRCH: its main thread runs no Python, or the process has gone. */
+int python_script_place(const struct python *python, struct python_script_place *ret_place);
 
 struct python_thread {
 	pid_t id;
