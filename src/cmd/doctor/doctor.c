@@ -285,9 +285,10 @@ static void check_stacks(struct check *check)
 		check_fix(check,
 			  "sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for moescope");
 	} else {
-		check_found(check, CHECK_OK,
-			    "functions of Python 3.9 to 3.14 (and 3.13t, 3.14t) and native functions%s",
-			    unwind_kernel_mask() ? ", also without frame pointers" : "");
+		check_found(
+			check, CHECK_OK,
+			"functions of Python 3.9 to 3.14 (and 3.13t, 3.14t) and native functions%s",
+			unwind_kernel_mask() ? ", also without frame pointers" : "");
 	}
 	native_close(native);
 	if (strict && check->state == CHECK_OK)
