@@ -162,8 +162,8 @@ def counters_of_nsight_compute():
           ("mul(float *)", "byte", 2000, 1000, 3000, None))
     equal((rows["sm__cycles"]["mean"], rows["sm__cycles"]["text"]), (2.5, "n/a"))
     lines = moescope("counters", "ncu.csv", "--csv").out.splitlines()
-    equal(lines[0], "kernel,short_name,metric,unit,launches,mean,min,max,text,section")
-    equal(lines[1], "mul(float *),mul,dram__bytes.sum,byte,2,2000,1000,3000,,")
+    equal(lines[0], "kernel,short_name,metric,unit,launches,mean,min,max,text,section,doubt")
+    equal(lines[1], "mul(float *),mul,dram__bytes.sum,byte,2,2000,1000,3000,,,")
     text = moescope("counters", "ncu.csv").out
     check("dram__bytes.sum" in text and "2.00 k" in text, text)
 
