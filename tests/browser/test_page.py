@@ -305,7 +305,7 @@ def pairs_of_experts_follow_the_layer():
         tab.wait(shown("serve a token together, layer 0 forward", "Flow from layer 0 forward to layer 1"))
         told = tab.ask("fetch('api/runs/training/routing?layer=0').then((reply) => reply.json()).then((all) => all.rows[0])")
         figure = "[...document.querySelectorAll('figure')].find((each) => /^Flow/.test(each.innerText))"
-        tab.wait(f"{figure}.querySelector('.note').innerText.includes('bits of the next one')")
+        tab.wait(f"{figure}.querySelector('.note').innerText.includes('bits about the next one')")
         # The keyboard goes through the cells, which say share and lift.
         tab.ask(f"{figure}.querySelector('canvas').focus()")
         tab.press("ArrowRight")
