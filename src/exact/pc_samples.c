@@ -408,7 +408,7 @@ static void context_begins(CUcontext context)
 /* With the lock. */
 static void finish(struct sampled *sampled)
 {
-	take_last(sampled);
+	/* What CUPTI has put aside is read once it has let go: another thread may be loading a module. */
 	fetch(sampled);
 	let_go(sampled);
 	atomic_store(&sampled->state, FREE);

@@ -45,7 +45,7 @@ EXPORTED void fake_dropped(uint64_t n);
 /* How often samples were asked for. */
 EXPORTED int fake_fetches(void);
 
-static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most);
+static void put_aside(CUcontext context, bool ends);
 
 void fake_context(size_t context, int begins)
 {
@@ -60,8 +60,8 @@ void fake_module(size_t context, const void *cubin, size_t size, int begins)
 	static _Atomic bool gone[8]; /* a module has been unloaded from the context */
 
 	/* What was not fetched by then is put aside. */
-	if (begins && atomic_exchange(&gone[context % 8], false) && AT_END(context))
-		hand_out((CUcontext)context, AT_END(context), AT_END(context)->collectNumPcs);
+	if (begins && atomic_exchange(&gone[context % 8], false))
+		put_aside((CUcontext)context, false);
 	if (!begins)
 		atomic_store(&gone[context % 8], true);
 	fake_tell_resource(begins ? CUPTI_CBID_RESOURCE_MODULE_LOADED
@@ -135,13 +135,18 @@ EXPORTED CUptiResult cuptiPCSamplingGetStallReasons(CUpti_PCSamplingGetStallReas
 EXPORTED CUptiResult
 cuptiPCSamplingSetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams *params)
 {
+	bool given;
+
+	pthread_mutex_lock(&samples_lock);
 	for (size_t i = 0; i < params->numAttributes; i++)
 		if (params->pPCSamplingConfigurationInfo[i].attributeType ==
 		    CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER)
 			AT_END(params->ctx) =
 				params->pPCSamplingConfigurationInfo[i]
 					.attributeData.samplingDataBufferData.samplingDataBuffer;
-	return AT_END(params->ctx) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+	given = AT_END(params->ctx) != NULL;
+	pthread_mutex_unlock(&samples_lock);
+	return given ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
 EXPORTED CUptiResult
@@ -165,12 +170,11 @@ static char *shared_name(const char *kernel)
 	return names[i];
 }
 
-/* At most `most` of a context, and how many are left. */
+/* With the lock: at most `most` of a context, and how many are left. */
 static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most)
 {
 	size_t kept = 0;
 
-	pthread_mutex_lock(&samples_lock);
 	for (size_t i = 0; i < n_samples; i++) {
 		CUpti_PCSamplingPCData *pc = &data->pPcData[data->totalNumPcs];
 
@@ -193,6 +197,16 @@ static void hand_out(CUcontext context, CUpti_PCSamplingData *data, size_t most)
 	data->totalSamples += samples_dropped;
 	data->droppedSamples = samples_dropped;
 	samples_dropped = 0;
+}
+
+/* Into the buffer of a context, if it has one. */
+static void put_aside(CUcontext context, bool ends)
+{
+	pthread_mutex_lock(&samples_lock);
+	if (AT_END(context))
+		hand_out(context, AT_END(context), AT_END(context)->collectNumPcs);
+	if (ends)
+		AT_END(context) = NULL;
 	pthread_mutex_unlock(&samples_lock);
 }
 
@@ -202,14 +216,15 @@ EXPORTED CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams *param
 	atomic_fetch_add(&fetches, 1);
 	if (fake_is("broken"))
 		return CUPTI_ERROR_UNKNOWN;
+	pthread_mutex_lock(&samples_lock);
 	hand_out(params->ctx, params->pcSamplingData, 100);
+	pthread_mutex_unlock(&samples_lock);
 	return fake_is("full") ? CUPTI_ERROR_OUT_OF_MEMORY : CUPTI_SUCCESS;
 }
 
 EXPORTED CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *params)
 {
-	hand_out(params->ctx, AT_END(params->ctx), AT_END(params->ctx)->collectNumPcs);
-	AT_END(params->ctx) = NULL;
+	put_aside(params->ctx, true);
 	return CUPTI_SUCCESS;
 }
 
