@@ -143,7 +143,8 @@ def test_an_end_in_the_middle_of_a_step(tmp_path, name, status):
 
 @pytest.mark.parametrize("name", ["workers", "spawned_workers"])
 def test_workers_of_a_loader_are_no_processes_of_the_run(tmp_path, name):
-    program = Program(tmp_path, name)
+    # At the end of a spawned worker Python's tracker sometimes warns of a semaphore that is just going.
+    program = Program(tmp_path, name, PYTHONWARNINGS="ignore:resource_tracker")
     program.check()
     assert len(shards_of(program.run)) == 1
 
