@@ -161,7 +161,7 @@ def test_runs_alone(tmp_path):
     [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"],
     ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]], ids=["torchrun", "mpirun"])
 def test_several_processes(tmp_path, launcher):
-    """The requests of both are in one file, repeat by repeat, and both began each repeat together."""
+    """The requests of both are in one file, and each repeat begins when both have ended the last."""
     if not shutil.which(launcher[0]):
         pytest.skip(f"{launcher[0]} is not installed")
     shutil.copy(driver.__file__, tmp_path / "inference_script.py")
@@ -177,7 +177,8 @@ def test_several_processes(tmp_path, launcher):
     assert len({(r["sent_ns"], tuple(r["pieces_ns"])) for r in requests}) == 3 * 2
     for first in range(0, 12, 4):
         batch = requests[first:first + 4]
-        assert max(r["sent_ns"] for r in batch) < min(r["end_ns"] for r in batch)
+        # That nobody begins a repeat before everybody has ended the last is certain; that one has not ended
+        # before the other gets a processor is not.
         assert all(r["end_ns"] <= later["sent_ns"] for r in batch for later in requests[first + 4:])
     assert sum(r["output_tokens"] for r in requests) == 12 * 12
 
