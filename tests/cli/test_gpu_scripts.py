@@ -222,8 +222,8 @@ def ends_of_the_soaks_trials():
     equal(judge(0, {"absent": "no GPU"}, [1]), ("absent", "no GPU"))
 
 
-def ended(program, mode, end="ended", switches=0, unreadable=0, words=""):
-    return {"program": program, "mode": mode, "end": end, "switches": switches,
+def ended(program, mode, end="ended", switches=0, counted=0, unreadable=0, words=""):
+    return {"program": program, "mode": mode, "end": end, "switches": switches, "counted": counted,
             "detached": switches // 2, "unreadable": unreadable, "words": words}
 
 
@@ -232,9 +232,9 @@ def the_soaks_table_and_status():
     good = [ended("train", "bare"), ended("train", "shifts", switches=40),
             ended("train", "shifts", "killed", switches=2), ended("jax", "bare", "absent")]
     equal(soak.table(soak.tally(good)),
-          ["program  mode    trials  switches  detached  deaths  wrong  hangs  killed  unreadable",
-           "train    bare         1         0         0       0      0      0       0           0",
-           "train    shifts       2        42        21       0      0      0       1           0"])
+          ["program  mode    trials  counted  switches  detached  deaths  wrong  hangs  killed  unreadable",
+           "train    bare         1        0         0         0       0      0      0       0           0",
+           "train    shifts       2        0        42        21       0      0      0       1           0"])
     equal(soak.detached("detached 3 times; 1.0 MB\ndetached 4 times; 2.0 MB"), 7)
     equal(soak.verdict(good),
           (["switches 42, deaths 0, wrong results 0, hangs 0, unreadable runs 0"], 0))
@@ -243,7 +243,10 @@ def the_soaks_table_and_status():
         equal((status, lines[0]), (1, "exact off: 2 x why"))
     equal(soak.verdict([*good, ended("exact", "off", unreadable=1)])[1], 1)
     lines, status = soak.verdict([ended("train", "default")])
-    equal((status, lines[0]), (1, "no switch was recorded: nothing is shown"))
+    equal((status, lines[0]), (1, "no switch was recorded and nothing counted: nothing is shown"))
+    equal(soak.verdict([ended("train", "pc", counted=1)])[1], 0)
+    equal([soak.counted(said) for said in ("0 launches counted", "500 launches counted; not counted: 3 of graphs",
+                                           "12 samples, one every 2^17 cycles", "0 samples", "")], [0, 1, 1, 0, 0])
     equal(soak.verdict([ended("train", "bare")])[1], 0)
     equal(soak.switches({"overhead": {"level_changes": None}}), 0)
     equal(soak.switches({"overhead": {"level_changes": [{}, {}]}}), 2)

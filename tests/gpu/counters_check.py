@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hardware counters against others who count: counters_check.py [BUILD] [--only timeline,cost,recorder,exact,replay,pc]
+"""Hardware counters against others who count: counters_check.py [BUILD] [--only timeline,cost,recorder,exact,price,replay,pc]
 
 timeline  'run --counters timeline' while known kernels run, against NVML's readings of the same moments; the times of
           samples against those of the program
-cost      a training and large products, with and without sampling every millisecond, in turns in one process
+cost      a training, with and without sampling every millisecond and NVML's counters, in turns in one process
 recorder  'run --counters recorder' of a program one of whose steps is slow: when the seconds before are on disk
 exact     'run --counters' of single kernels (with MOESCOPE_TRUST=1) against Nsight Compute and arithmetic: DRAM bytes, tensor
           operations, L2 hit rate and SM use of each of the known kernels; and by their NVTX ranges against arithmetic
+price     what counting the set 'basic' costs in a step of a training (with MOESCOPE_TRUST=1), beside Nsight Compute
 replay    'run --replay kernel' (with MOESCOPE_TRUST=1): the result of a program whose kernels write what they read, one of
           them the host's memory; throughputs of the known kernels against Nsight Compute; times and clocks beside those of
           one pass; what a replayed launch costs
@@ -18,6 +19,7 @@ Ends with 'N passed, N failed'."""
 import argparse
 import contextlib
 import csv
+import ctypes
 import io
 import json
 import os
@@ -28,6 +30,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
 PHASE_S, BREAK_S = 0.6, 0.1
 POINTS = 1.5  # from NVML, in points of a percentage
 MS = 1_000_000
@@ -111,52 +114,50 @@ def judge(args, run, told):
 # ---- cost
 
 def cost(args, folder):
-    import torch
+    """Blocks of steps of a training, with everything that 'run --counters recorder' reads and without, in turns."""
+    sys.path.insert(0, os.path.join(ROOT, "bench", "gpu"))
+    import harness
+    import train
 
-    layers = [torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0) for _ in range(6)]
-    model, batch = torch.nn.Sequential(*layers).cuda(), torch.randn(8, 128, 512, device="cuda")
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    left, right = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    os.environ["MOESCOPE_LEVEL"] = "counts"  # NVML with its counters, nothing else of the GPU
+    library = ctypes.CDLL(os.path.join(args.build, "libmoescope.so"))
+    library.moescope_start.argtypes = [ctypes.c_char_p]
+    library.moescope_stop.restype = None
+    step, wait = train.training_step(32, 1024), train.Wait()
 
-    def train():
-        optimizer.zero_grad()
-        with torch.autocast("cuda", torch.bfloat16):
-            loss = model(batch).square().mean()
-        loss.backward()
-        optimizer.step()
+    def block():
+        step()
+        wait()
+        begin = time.perf_counter()
+        for _ in range(args.steps):
+            step()
+            wait()
+        return (time.perf_counter() - begin) / args.steps
 
-    def block(run):
-        begin, n = time.perf_counter(), 0
-        while time.perf_counter() - begin < 0.7:
-            for _ in range(10):
-                run()
-            torch.cuda.synchronize()
-            n += 10
-        return (time.perf_counter() - begin) / n
+    def read(i):
+        if library.moescope_start(os.path.join(folder, f"cost-{i}.mscope").encode()) != 0:
+            raise AssertionError("moescope_start")
+        with subprocess.Popen([os.path.join(args.build, "moescope-counters"), "sample", folder, "1000000", "10000000000"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as counters:
+            said = counters.stdout.readline()
+            taken = block() if said == "ready\n" else 0
+            counters.communicate()
+        library.moescope_stop()
+        if not taken:
+            raise AssertionError(f"moescope-counters is not ready: {said}")
+        return taken
 
-    results = {}
-    for name, run in (("training", train), ("products", lambda: left @ right)):
-        block(run)
-        ratios = []
-        for i in range(args.pairs):
-            taken = {}
-            for sampled in (True, False) if i % 2 else (False, True):
-                counters = None
-                if sampled:
-                    counters = subprocess.Popen(
-                        [os.path.join(args.build, "moescope-counters"), "sample", folder, "1000000", "10000000000"],
-                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-                    if counters.stdout.readline() != "ready\n":
-                        raise AssertionError("moescope-counters is not ready")
-                taken[sampled] = block(run)
-                if counters:
-                    counters.communicate()
-            ratios.append(taken[True] / taken[False] - 1)
-        ratios.sort()
-        print(f"sampling every millisecond beside {name}: {statistics.median(ratios):+.2%} in the median of {args.pairs} pairs, "
-              f"{ratios[0]:+.2%} to {ratios[-1]:+.2%}")
-        results[f"cost beside {name}"] = statistics.median(ratios) <= 0.01 or ratios[0] <= 0
-    return results
+    for _ in range(5):
+        step()
+    plain = [block()]
+    costs = []
+    for i in range(args.pairs):
+        during = read(i)
+        plain.append(block())
+        costs.append(200 * during / (plain[-2] + plain[-1]) - 100)
+    print(f"counters over time beside a training of {1000 * statistics.median(plain):.1f} ms a step: {harness.spread(costs)}; "
+          f"without, neighbouring blocks differ by {harness.spread([100 * (b / a - 1) for a, b in zip(plain, plain[1:])])}")
+    return {"cost of counters over time": statistics.median(costs) <= 1}
 
 
 # ---- the recorder
@@ -207,25 +208,75 @@ def recorder(args, folder):
 METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum",
            "sm__cycles_active.avg.pct_of_peak_sustained_elapsed", "lts__t_sectors_lookup_hit.sum",
            "lts__t_sectors_lookup_miss.sum", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum")
-
-
+OPERATIONS = ("copy", "sum", "add", "gemm_bf16", "gemm_fp32", "gemm_fp8", "grouped_gemm", "attention", "gather", "softmax",
+              "layernorm", "transpose")
 ROUNDS = 12
+NSIGHT = ("ncu", "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw")
 
 
-def by_nsight(folder, metrics=METRICS):
+def program_of(*command, env=None):
+    """What it printed; it must end well."""
+    r = subprocess.run(command, env=dict(os.environ, **(env or {})), capture_output=True, text=True, check=False, timeout=500)
+    if r.returncode:
+        raise AssertionError(f"{command}: {r.returncode} {r.stdout[-1000:]} {r.stderr[-2000:]}")
+    return r
+
+
+def by_nsight(args, folder, metrics, *options):
+    """The launches of known_kernels.py, in their order."""
     log = os.path.join(folder, "ncu.csv")
-    subprocess.run(["ncu", "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--csv", "--page",
-                    "raw", "--metrics", ",".join(metrics), "--log-file", log, sys.executable,
-                    os.path.join(HERE, "known_kernels.py")], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    program_of(*NSIGHT, *options, "--metrics", ",".join(metrics), "--log-file", log, sys.executable,
+               os.path.join(HERE, "known_kernels.py"))
     with open(log, encoding="utf-8") as file:
         lines = [line for line in file if not line.startswith("==")]
     rows = list(csv.DictReader(lines))[1:]  # the first has the units
-    return [{m: float(row[m].replace(",", "")) for m in metrics} for row in rows]
+    return [{"name": row["Kernel Name"]} | {m: float(row[m].replace(",", "")) for m in metrics} for row in rows]
+
+
+def by_moescope(args, run, where):
+    """Of each operation its launches, in their order: means over the rounds, by metric."""
+    rounds = {}
+    for row in sql(args, run, "select r.name operation, r.start_ns, c.profile, m.name, m.value, m.kernel_name kernel from ranges r "
+                   "join counted_launches c on c.time_ns between r.start_ns and r.end_ns join metrics m on m.profile = c.profile "
+                   f"where {where} order by r.start_ns, c.profile"):
+        launches = rounds.setdefault(row["operation"], {}).setdefault(row["start_ns"], {})
+        launches.setdefault(row["profile"], {"name": row["kernel"]})[row["name"]] = float(row["value"])
+    found = {}
+    for operation, instances in rounds.items():
+        most = max(map(len, instances.values()))
+        whole = [list(launches.values()) for launches in instances.values() if len(launches) == most]
+        found[operation] = [{name: statistics.mean(launches[i][name] for launches in whole if name in launches[i])
+                             for name in set().union(*(launches[i] for launches in whole)) - {"name"}}
+                            | {"name": whole[0][i]["name"]} for i in range(most)]
+    return found
+
+
+def longest(launches):
+    return max(launches, key=lambda launch: launch["gpu__time_duration.sum"])
+
+
+def beside_nsight(ours, theirs):
+    """(operation, our longest launch, theirs): by the order of operations, and of launches in them."""
+    at = 0
+    for operation in OPERATIONS:
+        n = len(ours.get(operation, ()))
+        if not n:
+            print(f"{operation} was not counted")
+            continue
+        yield operation, longest(ours[operation]), longest(theirs[at:at + n])
+        at += n
+    if at != len(theirs):
+        raise AssertionError(f"{at} launches here, Nsight Compute has {[row['name'][:40] for row in theirs]}, "
+                             f"here {[(name, [l['name'][:40] for l in launches]) for name, launches in ours.items()]}")
 
 
 def hit_rate(values):
     hits, misses = (values.get(f"lts__t_sectors_lookup_{which}.sum", 0) for which in ("hit", "miss"))
     return hits / (hits + misses) if hits + misses else 0
+
+
+def dram(values):
+    return values["dram__bytes_read.sum"] + values["dram__bytes_write.sum"]
 
 
 def exact(args, folder):
@@ -235,50 +286,77 @@ def exact(args, folder):
     import known_kernels
 
     run = os.path.join(folder, "exact.mscope")
-    env = dict(os.environ, ROUNDS=str(ROUNDS))
-    r = subprocess.run([args.tool, "run", "-q", "--no-auto", "--counters", ",".join(METRICS), "--launch-count", "100000", "-o",
-                        run, "--", sys.executable, os.path.join(HERE, "known_kernels.py")], env=env, capture_output=True,
-                       text=True, check=False, timeout=300)
-    if r.returncode:
-        raise AssertionError(f"{r.returncode} {r.stderr}")
-    # By the operation, not by the name of the kernel: the same kernel does several.
-    ours = {}
-    for row in sql(args, run, "select r.name operation, m.name, avg(m.value) value from ranges r join counted_launches c on "
-                   "c.time_ns between r.start_ns and r.end_ns join metrics m on m.profile = c.profile group by 1, 2"):
-        ours.setdefault(row["operation"], {})[row["name"]] = float(row["value"])
-    results = {}
-    # A copy has no kernel that the driver tells of.
-    operations = ("sum", "add", "gemm_bf16", "gemm_fp32", "gemm_fp8", "grouped_gemm", "attention", "gather", "softmax",
-                  "layernorm", "transpose")
-    for name, theirs in zip(operations, by_nsight(folder)):
-        mine = ours.get(name)
-        if not mine:
-            print(f"{name} was not counted")
-            results[name] = False
-            continue
+    program_of(args.tool, "run", "-q", "--no-auto", "--counters", ",".join(METRICS), "--launch-count", "100000", "-o", run,
+               "--", sys.executable, os.path.join(HERE, "known_kernels.py"), env={"ROUNDS": str(ROUNDS)})
+    ours, results = by_moescope(args, run, "1"), {}
+    # The program runs again for each pass: a kernel that runs again alone finds another cache.
+    for name, mine, theirs in beside_nsight(ours, by_nsight(args, folder, METRICS, "--replay-mode", "application")):
         off = {metric: mine.get(metric, 0) / theirs[metric] - 1 for metric in METRICS if theirs[metric] > 0}
+        traffic, hits, their_hits = dram(mine) / dram(theirs) - 1, hit_rate(mine), hit_rate(theirs)
         print(f"{name}: " + ", ".join(f"{metric.split('.')[0]} {value:+.1%}" for metric, value in off.items()))
-        hits, their_hits = hit_rate(mine), hit_rate(theirs)
-        print(f"{name}: L2 hits {hits:.1%}, Nsight Compute {their_hits:.1%}")
-        # Where the operands fit into the cache, all of it depends on what others have left there.
-        if name not in known_kernels.CACHED:
-            results[f"{name} beside Nsight Compute"] = abs(hits - their_hits) <= 0.03 and all(
-                abs(value) <= 0.03 for m, value in off.items() if m.startswith("sm__") or
-                (m.startswith("dram__bytes_read") and name in known_kernels.BYTES))
-        if name in known_kernels.TENSOR and name != "grouped_gemm":
-            metric, operations_known = known_kernels.TENSOR[name]
-            results[f"{name} by arithmetic"] = abs(mine.get(metric, 0) / operations_known - 1) <= 0.03
+        print(f"{name}: DRAM bytes {traffic:+.2%} ({dram(theirs):.3g}), L2 hits {hits:.1%}, Nsight Compute {their_hits:.1%}; "
+              f"{mine['name'][:40]}, {theirs['name'][:40]}")
+        results[f"{name} beside Nsight Compute"] = abs(traffic) <= 0.03 and abs(hits - their_hits) <= 0.03 and all(
+            abs(value) <= 0.03 for m, value in off.items() if m.startswith("sm__"))
+        if name in known_kernels.TENSOR:
+            metric, known = known_kernels.TENSOR[name]
+            results[f"{name} by arithmetic"] = abs(mine.get(metric, 0) / known - 1) <= 0.03
         if name in known_kernels.BYTES:
-            read, _ = known_kernels.BYTES[name]
-            results[f"{name} by arithmetic"] = abs(mine["dram__bytes_read.sum"] / read - 1) <= 0.05
+            print(f"{name}: DRAM bytes {dram(mine) / known_kernels.BYTES[name] - 1:+.2%} from arithmetic")
+            results[f"{name}: DRAM bytes by arithmetic"] = abs(dram(mine) / known_kernels.BYTES[name] - 1) <= 0.05
+    results["all operations"] = len(ours) == len(OPERATIONS)
     places = {row["range"]: row for row in sql(args, run, "select * from range_counters")}
     amounts = [(name, "tensor_ops", known, 0.03) for name, (_, known) in known_kernels.TENSOR.items()]
-    # Meanwhile the last that the copy before it wrote goes from the cache to DRAM.
-    for name, amount, known, most in amounts + [("sum", "dram_bytes", known_kernels.BYTES["sum"][0], 0.12)]:
+    for name, amount, known, most in amounts + [(name, "dram_bytes", n, 0.05) for name, n in known_kernels.BYTES.items()]:
         found = float(places.get(name, {}).get(amount) or 0) / ROUNDS
-        print(f"range {name}: {amount} {found / known - 1:+.1%} from arithmetic")
+        print(f"range {name}: {amount} {found / known - 1:+.2%} from arithmetic")
         results[f"range {name} by arithmetic"] = abs(found / known - 1) <= most
     return results
+
+
+PRICED = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+import torch, train
+step = train.training_step(32, 1024)
+for _ in range(int(sys.argv[2])):
+    step()
+torch.cuda.synchronize()
+torch.cuda.cudart().cudaProfilerStart()
+begin = time.monotonic_ns()
+step()
+torch.cuda.synchronize()
+print(json.dumps([begin, time.monotonic_ns()]))
+"""
+
+
+def price(args, folder):
+    """What counting the set 'basic' costs in a step of a training, beside Nsight Compute with the same metrics."""
+    if not os.environ.get("MOESCOPE_TRUST"):
+        print("skip price: it wants MOESCOPE_TRUST=1")
+        return {}
+    program = (sys.executable, "-c", PRICED, os.path.join(ROOT, "bench", "gpu"))
+    run, log, launches = os.path.join(folder, "price.mscope"), os.path.join(folder, "price.csv"), 60
+
+    def step(*command):
+        """When it began and ended."""
+        return json.loads(next(line for line in program_of(*command).stdout.splitlines() if line.startswith("[")))
+
+    def seconds(times):
+        return (times[1] - times[0]) / 1e9
+
+    bare, times = seconds(step(*program, "3")), step(args.tool, "run", "-q", "--no-auto", "--counters", "basic", "--launch-count", "100000",
+                                                     "-o", run, "--", *program, "1")
+    rows = sql(args, run, "select count(*) n, sum(m.value) ns from metrics m join counted_launches c on c.profile = m.profile where "
+               f"m.name = 'gpu__time_duration.sum' and c.time_ns between {times[0]} and {times[1]}")
+    metrics = [row["name"] for row in sql(args, run, "select distinct name from metrics")]
+    counted, theirs = seconds(times), seconds(step(*NSIGHT, "--launch-count", str(launches), "--metrics", ",".join(metrics), "--log-file",
+                                                   log, *program, "1"))
+    n, kernel_s = int(rows[0]["n"]), float(rows[0]["ns"]) / 1e9
+    ours_ms, theirs_ms = 1000 * (counted - bare) / n, 1000 * (theirs - bare) / launches
+    print(f"a step: {bare:.3f} s bare, {counted:.3f} s with {n} launches counted, whose kernels took {kernel_s:.3f} s: "
+          f"{counted / kernel_s:.1f} times that, {ours_ms:.2f} ms more a launch; Nsight Compute {theirs_ms:.1f} ms")
+    return {"exact basic at most 2.5 times the kernels' time": counted <= 2.5 * kernel_s, "cheaper than Nsight Compute": ours_ms < theirs_ms}
 
 
 THROUGHPUTS = tuple(f"{unit}__throughput.avg.pct_of_peak_sustained_elapsed" for unit in ("sm", "lts"))
@@ -288,7 +366,6 @@ def replay(args, folder):
     if not os.environ.get("MOESCOPE_TRUST"):
         print("skip replay: it wants MOESCOPE_TRUST=1")
         return {}
-    import known_kernels
 
     def told(run, program, *command, env=None):
         r = subprocess.run([*command, sys.executable, os.path.join(HERE, program)], env=env, capture_output=True, text=True,
@@ -327,24 +404,23 @@ def replay(args, folder):
     begin = time.monotonic()
     told(run, "known_kernels.py", *counted(run), env=dict(os.environ, ROUNDS=str(ROUNDS)))
     print(f"known kernels: {time.monotonic() - begin:.1f} s in all")
-    found = {}
-    for row in sql(args, run, "select r.name operation, m.name, avg(m.value) value from ranges r join counted_launches c on c.time_ns "
-                   "between r.start_ns and r.end_ns join metrics m on m.profile = c.profile where m.section is not null group by 1, 2"):
-        found.setdefault(row["operation"], {})[row["name"]] = float(row["value"])
-    operations = ("sum", "add", "gemm_bf16", "gemm_fp32", "gemm_fp8", "grouped_gemm", "attention", "gather", "softmax",
-                  "layernorm", "transpose")
+    replayed = {}
+    for row in sql(args, run, "select r.name operation, m.kernel_name kernel, m.name, avg(m.value) value from ranges r join counted_launches c "
+                   "on c.time_ns between r.start_ns and r.end_ns join metrics m on m.profile = c.profile where m.section is not null "
+                   "group by 1, 2, 3"):
+        replayed.setdefault((row["operation"], row["kernel"]), {})[row["name"]] = float(row["value"])
     compared = 0
-    for name, theirs in zip(operations, by_nsight(folder, THROUGHPUTS)):
-        mine = found.get(name)
+    every = by_moescope(args, run, "m.name = 'gpu__time_duration.sum'")
+    for name, ours_once, theirs in beside_nsight(every, by_nsight(args, folder, (*THROUGHPUTS, "gpu__time_duration.sum"))):
+        mine = replayed.get((name, ours_once["name"]))
         if not mine:
             print(f"{name} was not replayed")
             continue
         compared += 1
         print(f"{name}: " + ", ".join(f"{metric.split('.')[0]} {mine.get(metric, float('nan')):.1f}% "
                                       f"(Nsight Compute {theirs[metric]:.1f}%)" for metric in THROUGHPUTS))
-        if name not in known_kernels.CACHED:
-            results[f"replay: {name} beside Nsight Compute"] = all(
-                abs(mine.get(metric, float("inf")) - theirs[metric]) <= 3 for metric in THROUGHPUTS)
+        results[f"replay: {name} beside Nsight Compute"] = all(
+            abs(mine.get(metric, float("inf")) - theirs[metric]) <= 3 for metric in THROUGHPUTS)
     results["replay: known kernels were replayed"] = compared >= 5
     r = subprocess.run([args.tool, "counters", run, "--json", "--limit", "0"], capture_output=True, text=True, check=False)
     doubts = {(row["short_name"], row["doubt"]) for row in json.loads(r.stdout)["rows"] if row["doubt"]}
@@ -396,9 +472,10 @@ def pc(args, folder):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("build", nargs="?", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "build"))
-    parser.add_argument("--only", default="timeline,cost,recorder,exact,replay,pc")
-    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--only", default="timeline,cost,recorder,exact,price,replay,pc")
+    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=6, help="of a block of 'cost'")
     parser.add_argument("--keep", metavar="FOLDER", help="the runs are written there, and stay")
     parser.add_argument("--phases", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -415,9 +492,10 @@ def main():
     with contextlib.nullcontext(args.keep) if args.keep else tempfile.TemporaryDirectory() as folder:
         for part in args.only.split(","):
             try:
-                results.update({"timeline": timeline, "cost": cost, "recorder": recorder, "exact": exact, "replay": replay, "pc": pc}[part](args, folder))
-            except (AssertionError, subprocess.SubprocessError) as why:
-                print(f"FAIL {part}: {why}")
+                results.update({"timeline": timeline, "cost": cost, "recorder": recorder, "exact": exact, "price": price, "replay": replay,
+                                "pc": pc}[part](args, folder))
+            except (AssertionError, KeyError, ValueError, subprocess.SubprocessError) as why:
+                print(f"FAIL {part}: {why!r}")
                 results[part] = False
     for name, good in results.items():
         print("ok" if good else "FAIL", name)

@@ -46,13 +46,18 @@ MODES = {
     # The same with groups that take turns.
     "turns": {"MOESCOPE_EXACT": "gpu__time_duration.sum,dram__bytes_read.sum;lts__t_sectors_lookup_miss.sum",
               "MOESCOPE_LAUNCH_COUNT": "500"},
+    # The same with metrics for which kernels run again.
+    "replayed": {"MOESCOPE_EXACT": "gpu__time_duration.sum,gpc__cycles_elapsed.avg.per_second;8 "
+                                   "sm__throughput.avg.pct_of_peak_sustained_elapsed,lts__throughput.avg.pct_of_peak_sustained_elapsed",
+                 "MOESCOPE_LAUNCH_COUNT": "300"},
     # Instructions are sampled.
     "pc": {"MOESCOPE_EXACT": "pc"},
 }
+COUNTING = ["counted", "turns", "replayed", "pc"]
 MATRIX = {
     "train": list(MODES), "exact": list(MODES),
-    "graphs": ["bare", "default", "shifts", "stay", "off", "counted", "turns", "pc"],
-    "generate": ["bare", "default", "shifts", "stay", "counted", "turns", "pc"],
+    "graphs": ["bare", "default", "shifts", "stay", "off", *COUNTING],
+    "generate": ["bare", "default", "shifts", "stay", *COUNTING],
     "profiler": ["bare", "default", "full", "schedule", "shifts", "stay"],
     "jax": ["bare", "default", "shifts"], "cupy": ["bare", "default", "shifts"],
 }
@@ -137,8 +142,9 @@ def tally(results):
         if result["end"] == "absent":
             continue
         row = rows.setdefault((result["program"], result["mode"]), dict.fromkeys(
-            ("trials", "switches", "detached", "deaths", "wrong", "hangs", "killed", "unreadable"), 0))
+            ("trials", "counted", "switches", "detached", "deaths", "wrong", "hangs", "killed", "unreadable"), 0))
         row["trials"] += 1
+        row["counted"] += result["counted"]
         row["switches"] += result["switches"]
         row["detached"] += result["detached"]
         row["unreadable"] += result["unreadable"]
@@ -160,14 +166,14 @@ def table(rows):
 def verdict(results):
     """The last lines and the exit status."""
     rows = tally(results)
-    sums = {key: sum(row[key] for row in rows.values()) for key in ("switches", *FAULTS)}
+    sums = {key: sum(row[key] for row in rows.values()) for key in ("switches", "counted", *FAULTS)}
     words = collections.Counter((r["program"], r["mode"], r["words"]) for r in results
                                 if r["end"] in FAULTS or r["unreadable"])
     lines = [f"{program} {mode}: {n} x {text}" for (program, mode, text), n in words.most_common()]
     under = sum(row["trials"] for (_, mode), row in rows.items() if MODES[mode] is not None)
-    idle = under and not sums["switches"]
+    idle = under and not sums["switches"] and not sums["counted"]
     if idle:
-        lines.append("no switch was recorded: nothing is shown")
+        lines.append("no switch was recorded and nothing counted: nothing is shown")
     lines.append(f"switches {sums['switches']}, deaths {sums['deaths']}, wrong results "
                  f"{sums['wrong']}, hangs {sums['hangs']}, unreadable runs {sums['unreadable']}")
     return lines, 1 if idle or any(sums[key] for key in FAULTS) else 0
@@ -180,6 +186,12 @@ def switches(report):
 def detached(facts):
     """As the library says at a session's end; a program that is killed says nothing."""
     return sum(map(int, re.findall(r"detached (\d+) times", facts)))
+
+
+def counted(facts):
+    """Whether kernels were counted or instructions sampled: one process at a time may."""
+    found = re.search(r"(\d+) (?:launches counted|samples)", facts)
+    return int(found is not None and int(found[1]) > 0)
 
 
 class Trial:
@@ -296,7 +308,7 @@ class Soak:
         if end == "ended":
             self.reference.setdefault(trial.program, said["result"])
         trial.result = {"program": trial.program, "mode": trial.mode, "end": end, "words": words,
-                        "switches": 0, "detached": 0, "unreadable": 0,
+                        "switches": 0, "detached": 0, "counted": 0, "unreadable": 0,
                         "stderr": errors[-3000:] if end in FAULTS else ""}
         # A program killed early has no run yet; every other one must have one.
         recorded = any(name.endswith(".mst") and os.path.getsize(os.path.join(trial.run, name))
@@ -324,6 +336,7 @@ class Soak:
             facts = subprocess.run([self.moescope, "sql", trial.run, "select value from facts"],
                                    capture_output=True, text=True, env=self.plain, timeout=60)
             trial.result["detached"] = detached(facts.stdout)
+            trial.result["counted"] = counted(facts.stdout)
         else:
             with open(trial.errors, errors="replace") as f:
                 said = f.read().strip()
