@@ -61,7 +61,12 @@ static void add_map(const char *line)
 	name = strrchr(path, '/');
 	map->writable = mode[0] == 'r' && mode[1] == 'w';
 	snprintf(map->name, sizeof(map->name), "%.39s", name ? name + 1 : path);
-	n_maps++;
+	/* The kernel shows the heap in parts where these differ in what it knows of them. */
+	if (n_maps && map[-1].end == map->start && map->writable && map[-1].writable &&
+	    !strcmp(map->name, "[heap]") && !strcmp(map[-1].name, "[heap]"))
+		map[-1].end = map->end;
+	else
+		n_maps++;
 }
 
 static void read_maps(void)
@@ -211,6 +216,23 @@ static void look_at_heaps(void)
 	}
 }
 
+static void say_registers(const greg_t *registers)
+{
+	static const struct {
+		const char *name;
+		int index;
+	} all[] = { { "rax", REG_RAX }, { "rbx", REG_RBX }, { "rcx", REG_RCX }, { "rdx", REG_RDX },
+		    { "rsi", REG_RSI }, { "rdi", REG_RDI }, { "rbp", REG_RBP }, { "r8", REG_R8 },
+		    { "r9", REG_R9 },	{ "r10", REG_R10 }, { "r11", REG_R11 }, { "r12", REG_R12 },
+		    { "r13", REG_R13 }, { "r14", REG_R14 }, { "r15", REG_R15 } };
+
+	say("\nregisters:");
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		say(" %s ", all[i].name);
+		say_word((uintptr_t)registers[all[i].index]);
+	}
+}
+
 static void on_death(int number, siginfo_t *info, void *context)
 {
 	const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
@@ -222,6 +244,7 @@ static void on_death(int number, siginfo_t *info, void *context)
 	say("signal %d in thread %ld (%s) of %d, address %p, instruction ", number,
 	    syscall(SYS_gettid), name, getpid(), info->si_addr);
 	say_word((uintptr_t)registers[REG_RIP]);
+	say_registers(registers);
 	say_stack((uintptr_t)registers[REG_RSP]);
 	look_at_heaps();
 	if (write(STDERR_FILENO, report, n_report) < 0)
