@@ -11,6 +11,10 @@
 
 #include "counters/sets.h"
 
+/* What a launch takes in a row, as on an H200: see docs/benchmarks.md. */
+#define WITHIN_SM_MS 1.2
+#define BESIDE_SM_MS 0.13
+
 struct wanted {
 	const char *metrics[EXACT_METRICS_MOST];
 	size_t n;
@@ -35,12 +39,10 @@ int exact_plan_check(const char *words, struct err *err)
 
 	for (char *word = copy ? strtok_r(copy, ",", &rest) : NULL; word && r == 0;
 	     word = strtok_r(NULL, ",", &rest)) {
-		size_t n;
-
 		if (!strcmp(word, EXACT_PC) && strcmp(words, EXACT_PC) != 0)
 			r = err_set(err, -EINVAL,
 				    "pc (where warps wait) goes with no other counters in one run");
-		else if (strcmp(word, EXACT_PC) != 0 && !strstr(word, "__") && !exact_set(word, &n))
+		else if (strcmp(word, EXACT_PC) != 0 && !strstr(word, "__") && !exact_is_set(word))
 			r = err_set(
 				err, -EINVAL,
 				"'%s' is neither timeline, recorder nor pc, no set of counters (basic, "
@@ -74,12 +76,12 @@ static int read_words(const struct chip *chip, char *words, struct wanted *wante
 
 	for (char *word = strtok_r(words, ",", &rest); word && r == 0;
 	     word = strtok_r(NULL, ",", &rest)) {
-		size_t n = 0;
-		const char *const *set = exact_set(word, &n);
+		const char *set[EXACT_METRICS_MOST];
+		size_t n = exact_set(chip, word, set);
 
 		for (size_t i = 0; i < n && r == 0; i++)
 			r = want(wanted, set[i], err);
-		if (!set)
+		if (!n)
 			r = chip_has(chip, word) ? want(wanted, word, err)
 						 : no_such(chip, word, err);
 	}
@@ -112,20 +114,27 @@ static bool is_timed(const struct wanted *wanted)
 	return false;
 }
 
+/* Of groups of one pass; and what a launch takes in a row, on the average: they take turns. */
 static void print_groups(const struct chip *chip, const struct wanted *wanted, const int *group,
 			 int groups)
 {
 	bool timed = is_timed(wanted);
+	double each_ms = 0;
 
 	for (int g = 0; g < groups; g++) {
 		const char *metrics[EXACT_METRICS_MOST];
+		bool within = false;
 		size_t n = 0;
 
 		for (size_t i = 0; i < wanted->n; i++)
-			if (group[i] == g)
+			if (group[i] == g) {
 				metrics[n++] = wanted->metrics[i];
+				within = within || exact_is_within_sm(wanted->metrics[i]);
+			}
 		print_group(chip, metrics, n, timed);
+		each_ms += within ? WITHIN_SM_MS : BESIDE_SM_MS;
 	}
+	printf("in a row %.2f ms\n", each_ms / groups);
 }
 
 /* A set has what other chips have, too. */

@@ -53,10 +53,11 @@ static int print_sets(const char *chip_name, struct err *err)
 	if (r == 0)
 		r = chip_open(&chip, chip_name, CHIP_EXACT, NULL, err);
 	for (size_t s = 0; r == 0 && exact_set_name(s); s++) {
-		const char *const *metrics = exact_set(exact_set_name(s), &n);
+		const char *metrics[EXACT_METRICS_MOST];
 		int group[EXACT_METRICS_MOST], groups;
 		size_t counted = 0;
 
+		n = exact_set(chip, exact_set_name(s), metrics);
 		r = groups = exact_groups(chip, metrics, n, group, err);
 		for (size_t i = 0; r > 0 && i < n; i++)
 			counted += group[i] != EXACT_NO_GROUP;

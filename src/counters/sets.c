@@ -14,6 +14,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define OF_PEAK ".avg.pct_of_peak_sustained_elapsed"
+#define OF_ACTIVE ".avg.pct_of_peak_sustained_active"
 
 /* The first of a name that the chip has is taken. */
 static const struct timed_counter timed[] = {
@@ -126,39 +127,65 @@ int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, 
 	return groups;
 }
 
-#define TIME EXACT_TIME, EXACT_CLOCK
+/* A metric, and one that tells the same at a fraction of the cost: it is counted by monitors beside the units, which
+ * write to memory while kernels run. Counters within the SMs are read by the driver after each kernel, in a millisecond
+ * (H200). It is taken on the chip on which the two were compared, with each other and with Nsight Compute. */
+struct exact_metric {
+	const char *name, *beside;
+};
+#define COMPARED_ON "GH100"
+#define BESIDE(name) "TPC.TriageCompute." name
+
+#define TIME                                                                                       \
+	{ EXACT_TIME },                                                                            \
+	{                                                                                          \
+		EXACT_CLOCK                                                                        \
+	}
 #define DRAM                                                                                       \
-	"dram__bytes_read.sum", "dram__bytes_write.sum",                                           \
-		"dram__throughput.avg.pct_of_peak_sustained_elapsed"
-#define SM                                                                                         \
-	"sm__cycles_active.avg.pct_of_peak_sustained_elapsed",                                     \
-		"sm__warps_active.avg.pct_of_peak_sustained_active",                               \
-		"smsp__thread_inst_executed_per_inst_executed.ratio"
-#define TENSOR_PIPE "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+	{ "dram__bytes_read.sum" }, { "dram__bytes_write.sum" },                                   \
+	{                                                                                          \
+		"dram__throughput" OF_PEAK                                                         \
+	}
 #define USE                                                                                        \
-	"sm__inst_executed.avg.pct_of_peak_sustained_elapsed",                                     \
-		"lts__t_sectors.avg.pct_of_peak_sustained_elapsed"
+	{ "sm__cycles_active" OF_PEAK, BESIDE("sm__cycles_active" OF_PEAK) },                      \
+		{ "sm__warps_active" OF_ACTIVE,                                                    \
+		  BESIDE("tpc__warps_active_shader_cs_realtime" OF_ACTIVE) },                      \
+		{ "sm__pipe_tensor_cycles_active" OF_PEAK,                                         \
+		  BESIDE("sm__pipe_tensor_cycles_active_realtime" OF_PEAK) },                      \
+		{ "sm__inst_executed" OF_PEAK, BESIDE("sm__inst_executed_realtime" OF_PEAK) },     \
+	{                                                                                          \
+		"lts__t_sectors" OF_PEAK                                                           \
+	}
 #define CACHES                                                                                     \
-	"lts__t_sectors_lookup_hit.sum", "lts__t_sectors_lookup_miss.sum",                         \
-		"l1tex__t_sector_hit_rate.pct", "lts__t_bytes.sum", "l1tex__t_bytes.sum"
+	{ "lts__t_sectors_lookup_hit.sum" }, { "lts__t_sectors_lookup_miss.sum" },                 \
+		{ "lts__t_bytes.sum" }, { "l1tex__t_sector_hit_rate.pct" },                        \
+	{                                                                                          \
+		"l1tex__t_bytes.sum"                                                               \
+	}
 #define PIPES                                                                                      \
-	"sm__inst_executed.avg.per_cycle_active",                                                  \
-		"smsp__issue_active.avg.pct_of_peak_sustained_active",                             \
-		"smsp__warps_eligible.avg.per_cycle_active",                                       \
-		"sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",                     \
-		"sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",                     \
-		"sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active",                     \
-		"sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"
+	{ "smsp__thread_inst_executed_per_inst_executed.ratio" },                                  \
+		{ "sm__inst_executed.avg.per_cycle_active" }, { "smsp__issue_active" OF_ACTIVE },  \
+		{ "smsp__warps_eligible.avg.per_cycle_active" },                                   \
+		{ "sm__inst_executed_pipe_fma" OF_ACTIVE },                                        \
+		{ "sm__inst_executed_pipe_alu" OF_ACTIVE },                                        \
+		{ "sm__inst_executed_pipe_lsu" OF_ACTIVE },                                        \
+	{                                                                                          \
+		"sm__inst_executed_pipe_xu" OF_ACTIVE                                              \
+	}
+#define TENSOR(path)                                                                               \
+	{                                                                                          \
+		"sm__ops_path_tensor_" path ".sum"                                                 \
+	}
 /* Of 16-bit floats and of bytes Hopper's instructions are apart from those of older chips. */
 #define TENSOR_OPERATIONS                                                                          \
-	"sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_op_hgmma_src_fp16.sum",  \
-		"sm__ops_path_tensor_op_hmma_src_fp16.sum",                                        \
-		"sm__ops_path_tensor_src_fp16_dst_fp32.sum",                                       \
-		"sm__ops_path_tensor_src_fp16_dst_fp16.sum",                                       \
-		"sm__ops_path_tensor_src_tf32_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum",    \
-		"sm__ops_path_tensor_op_igmma_src_int8.sum",                                       \
-		"sm__ops_path_tensor_op_imma_src_int8.sum", "sm__ops_path_tensor_src_fp64.sum"
-#define STALL(reason) "smsp__average_warps_issue_stalled_" reason "_per_issue_active.ratio"
+	TENSOR("src_bf16_dst_fp32"), TENSOR("op_hgmma_src_fp16"), TENSOR("op_hmma_src_fp16"),      \
+		TENSOR("src_fp16_dst_fp32"), TENSOR("src_fp16_dst_fp16"),                          \
+		TENSOR("src_tf32_dst_fp32"), TENSOR("src_fp8"), TENSOR("op_igmma_src_int8"),       \
+		TENSOR("op_imma_src_int8"), TENSOR("src_fp64")
+#define STALL(reason)                                                                              \
+	{                                                                                          \
+		"smsp__average_warps_issue_stalled_" reason "_per_issue_active.ratio"              \
+	}
 #define STALLS                                                                                     \
 	STALL("barrier"), STALL("branch_resolving"), STALL("dispatch_stall"), STALL("drain"),      \
 		STALL("gmma"), STALL("imc_miss"), STALL("lg_throttle"), STALL("long_scoreboard"),  \
@@ -166,18 +193,17 @@ int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, 
 		STALL("misc"), STALL("no_instruction"), STALL("not_selected"), STALL("selected"),  \
 		STALL("short_scoreboard"), STALL("sleeping"), STALL("tex_throttle"), STALL("wait")
 
-static const char *const basic[] = { TIME, DRAM, SM, TENSOR_PIPE, USE };
-static const char *const memory[] = { TIME, DRAM, CACHES };
-static const char *const compute[] = { TIME, SM, TENSOR_PIPE, PIPES };
-static const char *const tensor[] = { TIME, SM, TENSOR_PIPE, TENSOR_OPERATIONS };
-static const char *const stalls[] = { TIME, SM, STALLS };
-static const char *const full[] = { TIME,  DRAM,   SM,	  TENSOR_PIPE,
-				    USE,   CACHES, PIPES, TENSOR_OPERATIONS,
-				    STALLS };
+static const struct exact_metric basic[] = { TIME, DRAM, USE };
+static const struct exact_metric memory[] = { TIME, DRAM, CACHES };
+static const struct exact_metric compute[] = { TIME, USE, PIPES };
+static const struct exact_metric tensor[] = { TIME, USE, TENSOR_OPERATIONS };
+static const struct exact_metric stalls[] = { TIME, USE, STALLS };
+static const struct exact_metric full[] = { TIME,  DRAM, USE, CACHES, PIPES, TENSOR_OPERATIONS,
+					    STALLS };
 
-static const struct {
+static const struct exact_set {
 	const char *name;
-	const char *const *metrics;
+	const struct exact_metric *metrics;
 	size_t n;
 } sets[] = {
 #define SET(name)                                                                                  \
@@ -188,17 +214,44 @@ static const struct {
 #undef SET
 };
 
-const char *const *exact_set(const char *name, size_t *ret_n)
+static const struct exact_set *find_set(const char *name)
 {
 	for (size_t i = 0; i < COUNT(sets); i++)
-		if (!strcmp(sets[i].name, name)) {
-			*ret_n = sets[i].n;
-			return sets[i].metrics;
-		}
+		if (!strcmp(sets[i].name, name))
+			return &sets[i];
 	return NULL;
+}
+
+bool exact_is_set(const char *name)
+{
+	return find_set(name) != NULL;
+}
+
+size_t exact_set(const struct chip *chip, const char *name, const char **metrics)
+{
+	const struct exact_set *set = find_set(name);
+	bool compared = !strcmp(chip_name(chip), COMPARED_ON);
+
+	for (size_t i = 0; set && i < set->n; i++)
+		metrics[i] = compared && set->metrics[i].beside &&
+					     chip_has(chip, set->metrics[i].beside)
+				     ? set->metrics[i].beside
+				     : set->metrics[i].name;
+	return set ? set->n : 0;
 }
 
 const char *exact_set_name(size_t i)
 {
 	return i < COUNT(sets) ? sets[i].name : NULL;
+}
+
+/* As measured: those of the SMs' own units, but for what is read beside them. */
+bool exact_is_within_sm(const char *metric)
+{
+	static const char *const units[] = { "sm__", "smsp__", "l1tex__", "idc__", "tpc__" };
+	bool within = false;
+
+	for (size_t i = 0; i < COUNT(units); i++)
+		within = within || strstr(metric, units[i]);
+	return within && strncmp(metric, BESIDE(""), strlen(BESIDE(""))) != 0;
 }

@@ -46,9 +46,12 @@ size_t counters_passes(const struct chip *chip, const char **metrics, size_t n);
 int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, int *group,
 		 struct err *err);
 
-/* The metrics of an exact set (basic, memory, compute, tensor, stalls, full); NULL: no such set.
- * The chip may lack some of them. */
-const char *const *exact_set(const char *name, size_t *ret_n);
+/* Sets of exact metrics: basic, memory, compute, tensor, stalls, full. */
+bool exact_is_set(const char *name);
+/* The metrics of one, at most EXACT_METRICS_MOST, and how many; 0: no such set. The chip may lack some of them. */
+size_t exact_set(const struct chip *chip, const char *name, const char **metrics);
+/* Whether it is counted within the SMs, which takes a millisecond a launch; others are counted while kernels run. */
+bool exact_is_within_sm(const char *metric);
 /* The name of set number i; NULL after the last. */
 const char *exact_set_name(size_t i);
 

@@ -43,6 +43,7 @@
 #define CHANGE_PATIENCES 10
 #define KERNELS_MOST 4096
 #define RANGES_DEEP 64 /* that are looked at around a launch */
+#define TURNS_GROW 9   /* times, each to twice as many launches */
 #define REPLAY_TURN 8  /* launches that are replayed before another group has its turn */
 #define REPLAY_NS 2e9  /* for all passes of a kernel; less than others wait for a change */
 
@@ -279,7 +280,7 @@ static size_t group_for(const struct kernel *kernel)
 
 	if (turn_left)
 		return turn_group;
-	turn_left = round < 6 ? (size_t)1 << round : RANGES_MOST;
+	turn_left = (size_t)1 << (round < TURNS_GROW ? round : TURNS_GROW);
 	turns++;
 	turn_group = kernel->next_group;
 	/* The first of a turn is counted; group 0 needs one pass. */
@@ -293,6 +294,15 @@ static size_t group_for(const struct kernel *kernel)
 	return turn_group;
 }
 
+/* Launches of the next window. */
+static size_t room_for(size_t group)
+{
+	size_t most = ranges_passes(group) > 1 ? 1 : ranges_groups() > 1 ? turn_left : window_most;
+
+	most = most < window_most ? most : window_most;
+	return most < left_to_count ? most : (size_t)left_to_count;
+}
+
 static bool open_window(const CUpti_CallbackData *data, size_t group)
 {
 	struct err err = { "" };
@@ -301,7 +311,7 @@ static bool open_window(const CUpti_CallbackData *data, size_t group)
 	if (r == 0) {
 		begun = true;
 		atomic_store(&changing, true);
-		r = ranges_start(data->context, group, &err);
+		r = ranges_start(data->context, group, room_for(group), &err);
 		atomic_store(&changing, false);
 	}
 	if (r == -EBUSY)

@@ -26,7 +26,7 @@ static struct chip *chip;
 static struct ranged {
 	CUcontext context;		    /* NULL: ended */
 	CUpti_RangeProfiler_Object *object; /* of the group; NULL: none */
-	size_t group;
+	size_t group, most;		    /* kernels that it has room for */
 	uint8_t *data;
 	size_t size, room;
 } contexts[CONTEXTS_MOST];
@@ -152,14 +152,14 @@ static void disable(struct ranged *ranged)
 }
 
 /* An object that is given the metrics of another group counts nothing but the time from then on, and says nothing
- * (CUPTI 13.0): each group has a new one. */
-static int enable(struct ranged *ranged, size_t group, struct err *err)
+ * (CUPTI 13.0): each group has a new one, and so has each that wants more room. */
+static int enable(struct ranged *ranged, size_t group, size_t most, struct err *err)
 {
 	CUpti_RangeProfiler_Enable_Params params = CUPTI_PARAMS(RangeProfiler_Enable,
 								.ctx = ranged->context);
 	int r;
 
-	if (ranged->object && ranged->group == group)
+	if (ranged->object && ranged->group == group && ranged->most >= most)
 		return 0;
 	disable(ranged);
 	r = counter_error(err, counter_api.cuptiRangeProfilerEnable(&params),
@@ -168,6 +168,7 @@ static int enable(struct ranged *ranged, size_t group, struct err *err)
 		return r;
 	ranged->object = params.pRangeProfilerObject;
 	ranged->group = group;
+	ranged->most = most;
 	ranged->size = 0;
 	return 0;
 }
@@ -177,8 +178,8 @@ static int make_room(struct ranged *ranged, struct err *err)
 	CUpti_RangeProfiler_GetCounterDataSize_Params params = CUPTI_PARAMS(
 		RangeProfiler_GetCounterDataSize, .pRangeProfilerObject = ranged->object,
 		.pMetricNames = groups[ranged->group].metrics,
-		.numMetrics = groups[ranged->group].n, .maxNumOfRanges = RANGES_MOST,
-		.maxNumRangeTreeNodes = RANGES_MOST);
+		.numMetrics = groups[ranged->group].n, .maxNumOfRanges = ranged->most,
+		.maxNumRangeTreeNodes = ranged->most);
 	int r;
 
 	if (ranged->size)
@@ -208,13 +209,13 @@ static int empty_data(const struct ranged *ranged, struct err *err)
 			     "counters cannot be read");
 }
 
-int ranges_start(CUcontext context, size_t group, struct err *err)
+int ranges_start(CUcontext context, size_t group, size_t most, struct err *err)
 {
 	struct ranged *ranged;
 	int r = find(context, &ranged, err);
 
 	if (r == 0)
-		r = enable(ranged, group, err);
+		r = enable(ranged, group, most, err);
 	if (r == 0)
 		r = make_room(ranged, err);
 	if (r == 0)
@@ -228,7 +229,7 @@ int ranges_start(CUcontext context, size_t group, struct err *err)
 			.pCounterDataImage = ranged->data, .range = CUPTI_AutoRange,
 			/* Of one pass nothing is ever replayed. */
 			.replayMode = replay ? CUPTI_KernelReplay : CUPTI_UserReplay,
-			.maxRangesPerPass = replay ? 1 : RANGES_MOST, .numNestingLevels = 1,
+			.maxRangesPerPass = replay ? 1 : ranged->most, .numNestingLevels = 1,
 			.minNestingLevel = 1, .passIndex = 0, .targetNestingLevel = 0);
 
 		r = counter_error(err, counter_api.cuptiRangeProfilerSetConfig(&config),

@@ -205,8 +205,13 @@ def recorder(args, folder):
 
 # ---- single kernels
 
-METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum",
-           "sm__cycles_active.avg.pct_of_peak_sustained_elapsed", "lts__t_sectors_lookup_hit.sum",
+# Ours, of which some are counted beside the SMs, and what they are called there.
+ACTIVE, ELAPSED = ".avg.pct_of_peak_sustained_active", ".avg.pct_of_peak_sustained_elapsed"
+SHARES = {"TPC.TriageCompute.sm__cycles_active" + ELAPSED: "sm__cycles_active" + ELAPSED,
+          "TPC.TriageCompute.tpc__warps_active_shader_cs_realtime" + ACTIVE: "sm__warps_active" + ACTIVE,
+          "TPC.TriageCompute.sm__pipe_tensor_cycles_active_realtime" + ELAPSED: "sm__pipe_tensor_cycles_active" + ELAPSED,
+          "TPC.TriageCompute.sm__inst_executed_realtime" + ELAPSED: "sm__inst_executed" + ELAPSED}
+METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sectors_lookup_hit.sum",
            "lts__t_sectors_lookup_miss.sum", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum")
 OPERATIONS = ("copy", "sum", "add", "gemm_bf16", "gemm_fp32", "gemm_fp8", "grouped_gemm", "attention", "gather", "softmax",
               "layernorm", "transpose")
@@ -286,18 +291,22 @@ def exact(args, folder):
     import known_kernels
 
     run = os.path.join(folder, "exact.mscope")
-    program_of(args.tool, "run", "-q", "--no-auto", "--counters", ",".join(METRICS), "--launch-count", "100000", "-o", run,
-               "--", sys.executable, os.path.join(HERE, "known_kernels.py"), env={"ROUNDS": str(ROUNDS)})
+    program_of(args.tool, "run", "-q", "--no-auto", "--counters", ",".join(("basic", *METRICS)), "--launch-count", "100000", "-o",
+               run, "--", sys.executable, os.path.join(HERE, "known_kernels.py"), env={"ROUNDS": str(ROUNDS)})
     ours, results = by_moescope(args, run, "1"), {}
     # The program runs again for each pass: a kernel that runs again alone finds another cache.
-    for name, mine, theirs in beside_nsight(ours, by_nsight(args, folder, METRICS, "--replay-mode", "application")):
+    for name, mine, theirs in beside_nsight(ours, by_nsight(args, folder, (*METRICS, *SHARES.values()), "--replay-mode",
+                                                            "application")):
+        shares = {their: (mine.get(our, float("inf")), theirs[their]) for our, their in SHARES.items()}
         off = {metric: mine.get(metric, 0) / theirs[metric] - 1 for metric in METRICS if theirs[metric] > 0}
         traffic, hits, their_hits = dram(mine) / dram(theirs) - 1, hit_rate(mine), hit_rate(theirs)
-        print(f"{name}: " + ", ".join(f"{metric.split('.')[0]} {value:+.1%}" for metric, value in off.items()))
+        print(f"{name}: " + ", ".join(f"{metric.split('.')[0]} {value:+.1%}" for metric, value in off.items()) + "; " +
+              ", ".join(f"{metric.split('.')[0]} {ours_pct:.2f}% ({their_pct:.2f}%)" for metric, (ours_pct, their_pct) in shares.items()))
         print(f"{name}: DRAM bytes {traffic:+.2%} ({dram(theirs):.3g}), L2 hits {hits:.1%}, Nsight Compute {their_hits:.1%}; "
               f"{mine['name'][:40]}, {theirs['name'][:40]}")
         results[f"{name} beside Nsight Compute"] = abs(traffic) <= 0.03 and abs(hits - their_hits) <= 0.03 and all(
-            abs(value) <= 0.03 for m, value in off.items() if m.startswith("sm__"))
+            abs(value) <= 0.03 for m, value in off.items() if m.startswith("sm__")) and all(
+            abs(ours_pct - their_pct) <= max(0.03 * their_pct, 0.1) for ours_pct, their_pct in shares.values())
         if name in known_kernels.TENSOR:
             metric, known = known_kernels.TENSOR[name]
             results[f"{name} by arithmetic"] = abs(mine.get(metric, 0) / known - 1) <= 0.03
@@ -311,7 +320,33 @@ def exact(args, folder):
         found = float(places.get(name, {}).get(amount) or 0) / ROUNDS
         print(f"range {name}: {amount} {found / known - 1:+.2%} from arithmetic")
         results[f"range {name} by arithmetic"] = abs(found / known - 1) <= most
-    return results
+    return results | streams(args, folder)
+
+
+STREAMS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import known_kernels, torch
+pairs = [(torch.randn(n, device="cuda"), torch.empty(n, device="cuda"), torch.cuda.Stream()) for n in (1 << 26, 1 << 27, 1 << 25)]
+torch.cuda.synchronize()
+for _ in range(60):
+    for source, target, stream in pairs:
+        with torch.cuda.stream(stream):
+            known_kernels.copy_kernel[(source.numel() // 4096,)](source, target, 4096)
+torch.cuda.synchronize()
+"""
+
+
+def streams(args, folder):
+    """Kernels that would run at the same time: each has its own bytes."""
+    run = os.path.join(folder, "streams.mscope")
+    program_of(args.tool, "run", "-q", "--no-auto", "--counters", "basic", "--launch-count", "100000", "-o", run, "--", sys.executable,
+               "-c", STREAMS, HERE)
+    rows = sql(args, run, "select grid_x, value from metrics join counted_launches using (profile) where kernel_name = "
+               "'copy_kernel' and name = 'dram__bytes_read.sum'")
+    off = [float(row["value"]) / (4 * 4096 * int(row["grid_x"])) - 1 for row in rows]
+    print(f"three streams: {len(off)} copies, bytes read {min(off):+.2%} to {max(off):+.2%} from arithmetic")
+    return {"kernels of three streams": len(off) == 180 and max(map(abs, off)) <= 0.05}
 
 
 PRICED = """
@@ -402,6 +437,7 @@ def replay(args, folder):
 
     run = os.path.join(folder, "replay.mscope")
     begin = time.monotonic()
+    os.environ["WARM"] = "1"
     told(run, "known_kernels.py", *counted(run), env=dict(os.environ, ROUNDS=str(ROUNDS)))
     print(f"known kernels: {time.monotonic() - begin:.1f} s in all")
     replayed = {}

@@ -233,6 +233,13 @@ static void say_registers(const greg_t *registers)
 	}
 }
 
+static void tell(void)
+{
+	if (write(STDERR_FILENO, report, n_report) < 0)
+		_exit(125);
+	n_report = 0;
+}
+
 static void on_death(int number, siginfo_t *info, void *context)
 {
 	const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
@@ -246,9 +253,10 @@ static void on_death(int number, siginfo_t *info, void *context)
 	say_word((uintptr_t)registers[REG_RIP]);
 	say_registers(registers);
 	say_stack((uintptr_t)registers[REG_RSP]);
+	tell();
+	/* Other threads go on: this may fault itself. */
 	look_at_heaps();
-	if (write(STDERR_FILENO, report, n_report) < 0)
-		_exit(125);
+	tell();
 	raise(number);
 }
 

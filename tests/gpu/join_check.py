@@ -6,18 +6,16 @@ The training has a DataLoader with workers, a thread that computes beside it and
 backward pass in a CUDA graph. It is joined --cycles times (200) for --seconds each, then it stops. It must have lived,
 its losses must be those of an undisturbed training beside it bit for bit, every run must have whole steps and, on a
 GPU, kernels; on a CPU its threads and descriptors must be those from before. Times are too noisy to tell a thousandth, so the
-instructions of --counted steps (3) are counted one by one, by library, before the first cycle and after the last: half
-a minute a step. Those of the interpreter and the C library differ by what the heap looks like; in their place the
+instructions of --counted steps (8) are counted one by one, by library, before the first cycle and after the last: some
+seconds a step. Those of the interpreter and the C library differ by what the heap looks like; in their place the
 Python functions that a step calls must be the same. Printed with that are how long it took to get in, and which
 threads it has more and what they take.
 
 Ends with 'N passed, N failed'.
 """
 import argparse
-import bisect
 import collections
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -161,86 +159,24 @@ class Program:
             return json.load(file)
 
 
-class Registers(ctypes.Structure):
-    _fields_ = [("before", ctypes.c_ulong * 16), ("instruction", ctypes.c_ulong), ("after", ctypes.c_ulong * 10)]
-
-
-class Tracer:
-    """Counts the instructions of a program's main thread between its marks."""
-    SEIZE, CONTINUE, SINGLE_STEP, GET_REGISTERS, DETACH = 0x4206, 7, 9, 12, 17
-    ANY_THREAD = 0x40000000  # __WALL
-    STEPPED = signal.SIGTRAP << 8 | 0x7f
-
-    def __init__(self, pid):
-        self.libc = ctypes.CDLL(None, use_errno=True)
-        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-        self.libc.ptrace.restype = ctypes.c_long
-        self.pid, self.status, self.registers = pid, ctypes.c_int(), Registers()
-        self.ask(self.SEIZE)
-
-    def ask(self, request, data=None):
-        if self.libc.ptrace(request, self.pid, None, data) < 0:
-            raise AssertionError(f"ptrace: {os.strerror(ctypes.get_errno())}")
-
-    def wait(self):
-        """The signal to pass on; MARK is for us."""
-        if self.libc.waitpid(self.pid, ctypes.byref(self.status), self.ANY_THREAD) < 0 or self.status.value & 0xff != 0x7f:
-            raise AssertionError(f"it ended while it was traced: {self.status.value:#x}")
-        return None if self.status.value == self.STEPPED else self.status.value >> 8 & 0xff
-
-    def to_mark(self, running=False):
-        passed_on = self.wait() if running else None
-        while passed_on != MARK:
-            self.ask(self.CONTINUE, passed_on)
-            passed_on = self.wait()
-
-    def count_to_mark(self):
-        """How often each instruction was carried out."""
-        counts, passed_on, where = collections.Counter(), None, ctypes.addressof(self.registers)
-        while passed_on != MARK:
-            self.ask(self.SINGLE_STEP, passed_on)
-            passed_on = self.wait()
-            self.ask(self.GET_REGISTERS, where)
-            counts[self.registers.instruction] += 1
-        return counts
-
-    def leave(self):
-        self.ask(self.DETACH)
-
-
-def by_library(counts, pid):
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
-        maps = [line.split(maxsplit=5) for line in file]
-    starts = [int(line[0].split("-")[0], 16) for line in maps]
-    libraries = collections.Counter()
-    for instruction, n in counts.items():
-        line = maps[bisect.bisect_right(starts, instruction) - 1]
-        libraries[os.path.basename(line[5].strip()) if len(line) > 5 else "made at run time"] += n
-    return libraries
-
-
-def count_instructions(program, n):
-    """Of n steps, by library. The same processor for both makes it twice as fast."""
+def count_instructions(args, program, n):
+    """Of n steps, by library. The same processor for both makes it faster."""
     flag, process = os.path.join(program.folder, "count"), program.process.pid
-    own, its = os.sched_getaffinity(0), os.sched_getaffinity(process)
-    counts = []
-    tracer = Tracer(process)
-    try:
-        os.sched_setaffinity(process, {min(own)})
-        os.sched_setaffinity(0, {min(own)})
+    its, one = os.sched_getaffinity(process), {min(os.sched_getaffinity(0))}
+    with subprocess.Popen([os.path.join(args.build, "tests", "count-steps"), str(process), str(int(MARK)), str(n)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as tracer:
+        if tracer.stdout.readline() != "ready\n":
+            raise AssertionError("the program cannot be traced")
+        os.sched_setaffinity(process, one)
+        os.sched_setaffinity(tracer.pid, one)
         with open(flag, "w", encoding="utf-8"):
             pass
-        tracer.to_mark(running=True)
-        while True:
-            counts.append(by_library(tracer.count_to_mark(), process))
-            if len(counts) == n:
-                break
-            tracer.to_mark()
+        counts = [collections.Counter(json.loads(tracer.stdout.readline() or "null") or {}) for _ in range(n)]
         os.remove(flag)
-        tracer.leave()
-    finally:
-        os.sched_setaffinity(0, own)
         os.sched_setaffinity(process, its)
+        tracer.stdin.close()
+    if not all(counts):
+        raise AssertionError("it ended while it was traced")
     return counts
 
 
@@ -341,7 +277,7 @@ def check(args, folder):
     entries, steps, kernels, facts, late = [], [], [], "", 0
     try:
         wait_until(lambda: all(program.is_ready() for program in both), "start")
-        counts = [count_instructions(both[0], args.counted)]
+        counts = [count_instructions(args, both[0], args.counted)]
         before = held(process.pid)
         for i in range(args.cycles):
             entered = cycle(args, process, run)
@@ -360,7 +296,7 @@ def check(args, folder):
             shutil.rmtree(run)
         wait_until(lambda: args.device == "cuda" or no_more(held(process.pid), before), f"{before}, but {held(process.pid)}")
         left = left_behind(process.pid, before)
-        counts.append(count_instructions(both[0], args.counted))
+        counts.append(count_instructions(args, both[0], args.counted))
         for program in both:
             program.stop()
         joined, bare = (program.told() for program in both)
@@ -393,13 +329,14 @@ def main():
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--cycles", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=1)
-    parser.add_argument("--counted", type=int, default=3)
+    parser.add_argument("--counted", type=int, default=8)
     parser.add_argument("--program")
     args = parser.parse_args()
     if args.program:
         train(args.device, args.program)
         return
-    args.tool = os.path.join(os.path.abspath(args.build), "moescope")
+    args.build = os.path.abspath(args.build)
+    args.tool = os.path.join(args.build, "moescope")
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         try:

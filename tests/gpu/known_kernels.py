@@ -2,8 +2,8 @@
 """Twelve operations whose kernels are known: bandwidth, tensor cores in three formats, a gather, small ones.
 
 make() returns them by name. As a program: each between cudaProfilerStart and Stop (ncu --profile-from-start off), in an NVTX
-range of its name, ROUNDS times. Before each, another kernel fills the cache with what need not be written back, so that every
-profiler sees the same traffic; it is outside of these ranges."""
+range of its name, ROUNDS times. Before each, outside of these, another kernel fills the cache with what need not be written
+back, so that every profiler sees the same traffic; with WARM=1 the same operation, as for each pass of one that runs again."""
 import os
 
 import torch
@@ -56,7 +56,7 @@ TENSOR = {"gemm_bf16": ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", 2 * 4096**3
 
 
 def main():
-    operations, cold = make(), torch.zeros(1 << 26, device="cuda")
+    operations, cold, warm = make(), torch.zeros(LARGE, device="cuda"), os.environ.get("WARM")
     for _ in range(2):
         for run in operations.values():
             run()
@@ -64,7 +64,7 @@ def main():
     profiler = torch.cuda.cudart()
     for _ in range(int(os.environ.get("ROUNDS", "1"))):
         for name, run in operations.items():
-            cold.sum()
+            (run if warm else cold.sum)()
             profiler.cudaProfilerStart()
             with torch.cuda.nvtx.range(name):
                 run()

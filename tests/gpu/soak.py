@@ -26,6 +26,7 @@ import traceback
 import soak_programs as programs
 
 HANG_SECONDS = 120  # beyond the time that the program was given
+STACK_SECONDS = 60  # for a debugger to tell where it hangs
 OPENERS = 4  # runs read at a time
 TELL_SECONDS = 30
 WATCHER = "tests/libwatch_frees.so"
@@ -94,6 +95,7 @@ def parse(words):
                         help="of the trials under moescope, killed at a random moment")
     parser.add_argument("--steps", type=int, default=programs.EXACT_STEPS,
                         help="of 'exact'; with 10 there is little but the loading of libraries")
+    parser.add_argument("--hang-seconds", type=float, default=HANG_SECONDS, help="beyond --train-seconds")
     parser.add_argument("--malloc-debug", action="store_true",
                         help="glibc checks the heap in every call (glibc.malloc.check=3)")
     parser.add_argument("--watch-frees", metavar="FILE",
@@ -188,10 +190,27 @@ def detached(facts):
     return sum(map(int, re.findall(r"detached (\d+) times", facts)))
 
 
+# What the library that counts has to say in the facts of a run.
+COUNTED = re.compile("counted|samples|counters|launch")
+
+
 def counted(facts):
     """Whether kernels were counted or instructions sampled: one process at a time may."""
     found = re.search(r"(\d+) (?:launches counted|samples)", facts)
     return int(found is not None and int(found[1]) > 0)
+
+
+def stacks(pid):
+    """Where its threads are, as far as there is a debugger."""
+    debugger = next(filter(None, map(shutil.which, ("cuda-gdb", "gdb"))), None)
+    if not debugger:
+        return "no debugger tells where"
+    try:
+        said = subprocess.run([debugger, "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all backtrace 40"], capture_output=True,
+                              text=True, errors="replace", timeout=STACK_SECONDS, check=False)
+        return said.stdout[-20000:] + said.stderr[-500:]
+    except subprocess.TimeoutExpired:
+        return "the debugger did not tell where"
 
 
 class Trial:
@@ -288,8 +307,9 @@ class Soak:
         elif trial.kill_after is not None and not trial.killed and passed > trial.kill_after:
             trial.killed = True
             os.kill(trial.pid, signal.SIGKILL)
-        elif not trial.hung and passed > self.options.train_seconds + HANG_SECONDS:
+        elif not trial.hung and passed > self.options.train_seconds + self.options.hang_seconds:
             trial.hung = True
+            print(f"{trial.program} {trial.mode} hangs: {stacks(trial.pid)}", flush=True)
             os.kill(trial.pid, signal.SIGKILL)
         return bool(pid)
 
@@ -337,6 +357,8 @@ class Soak:
                                    capture_output=True, text=True, env=self.plain, timeout=60)
             trial.result["detached"] = detached(facts.stdout)
             trial.result["counted"] = counted(facts.stdout)
+            if trial.mode in COUNTING:
+                trial.result["said"] = "; ".join(line for line in facts.stdout.splitlines() if COUNTED.search(line))
         else:
             with open(trial.errors, errors="replace") as f:
                 said = f.read().strip()
@@ -501,7 +523,7 @@ def main():
                        "seconds": time.monotonic() - soak.begun, "status": status,
                        "rows": [{"program": p, "mode": m, **row}
                                 for (p, m), row in tally(soak.results).items()],
-                       "trials": [{key: r[key] for key in ("program", "mode", "end", "switches")}
+                       "trials": [{key: r.get(key) for key in ("program", "mode", "end", "switches", "said")}
                                   for r in soak.results],
                        "faults": [r for r in soak.results
                                   if r["end"] in FAULTS or r["unreadable"]]}, f, indent=1)

@@ -209,6 +209,7 @@ int counters_describe(counters_line *tell, void *context, struct err *err)
 
 struct planned {
 	struct buf groups;
+	double in_row_ms;
 	counters_line *tell;
 	void *context;
 };
@@ -217,14 +218,16 @@ static void take_plan(void *context, const char *line)
 {
 	struct planned *planned = context;
 
+	if (sscanf(line, "in a row %lf ms", &planned->in_row_ms) == 1)
+		return;
 	if (strncmp(line, "group ", 6) != 0)
 		planned->tell(planned->context, line);
 	else
 		buf_printf(&planned->groups, "%s%s", planned->groups.size ? ";" : "", line + 6);
 }
 
-int counters_plan(const char *words, bool replay, char **ret_groups, counters_line *tell,
-		  void *context, struct err *err)
+int counters_plan(const char *words, bool replay, struct counting_plan *ret_plan,
+		  counters_line *tell, void *context, struct err *err)
 {
 	struct planned planned = { .tell = tell, .context = context };
 	int r = ask((char *[]){ replay ? "replay" : "plan", (char *)words }, take_plan, &planned,
@@ -233,8 +236,8 @@ int counters_plan(const char *words, bool replay, char **ret_groups, counters_li
 	if (r == 0 && (planned.groups.failed || !planned.groups.size))
 		r = err_set(err, -EIO,
 			    "moescope-counters ended, or did not begin within ten seconds");
-	*ret_groups = r == 0 ? strndup(planned.groups.data, planned.groups.size) : NULL;
-	if (r == 0 && !*ret_groups)
+	*ret_plan = (struct counting_plan){ .in_row_ms = planned.in_row_ms };
+	if (r == 0 && !(ret_plan->groups = strndup(planned.groups.data, planned.groups.size)))
 		r = err_sys(err, -ENOMEM, "counters");
 	buf_release(&planned.groups);
 	return r;

@@ -33,11 +33,15 @@ int counters_stop(struct counters *counters, struct err *err);
 typedef void counters_line(void *context, const char *line);
 int counters_describe(counters_line *tell, void *context, struct err *err);
 
-/* What is counted of each kernel: "A,B;19 C,D", groups of metrics; with replay those that need several passes, too, with
- * their number. `tell` hears what is left out, and why. words: sets and metrics with commas. Caller frees. 0, or -errno
- * with a sentence. */
-int counters_plan(const char *words, bool replay, char **ret_groups, counters_line *tell,
-		  void *context, struct err *err);
+/* What is counted of each kernel: */
+struct counting_plan {
+	char *groups; /* "A,B;19 C,D": of metrics; those that need several passes, with their number */
+	double in_row_ms; /* what a launch takes that is counted in one pass, beside others; 0: not known */
+};
+/* With replay also what needs several passes. `tell` hears what is left out, and why. words: sets and metrics with commas.
+ * Caller frees the groups. 0, or -errno with a sentence. */
+int counters_plan(const char *words, bool replay, struct counting_plan *ret_plan,
+		  counters_line *tell, void *context, struct err *err);
 
 /* Whether they are read over time, from outside of the program; else of its kernels. */
 bool counters_over_time(const char *what);

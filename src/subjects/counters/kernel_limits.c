@@ -19,9 +19,12 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define WARP 32
-#define NAMES_MOST 3
+#define NAMES_MOST 4
 #define OF(member) offsetof(struct kernel_limit_row, member)
 #define ELAPSED ".avg.pct_of_peak_sustained_elapsed"
+#define ACTIVE ".avg.pct_of_peak_sustained_active"
+/* The same, counted beside the units (src/counters/sets.c). */
+#define BESIDE(name) "TPC.TriageCompute." name
 
 /* A figure and the metrics that are it, the better ones first: those of the raw page, then the titles that the
  * details page has for them. Throughputs of whole units need several passes; where kernels are counted in one, there is
@@ -35,16 +38,17 @@ static const struct figure {
 	{ OF(sm_pct),
 	  "%",
 	  "sm__throughput was not counted",
-	  { "sm__throughput" ELAPSED, "Compute (SM) Throughput", "sm__inst_executed" ELAPSED } },
+	  { "sm__throughput" ELAPSED, "Compute (SM) Throughput", "sm__inst_executed" ELAPSED,
+	    BESIDE("sm__inst_executed_realtime" ELAPSED) } },
 	{ OF(sm_active_pct),
 	  "%",
 	  "sm__cycles_active was not counted",
-	  { "sm__cycles_active" ELAPSED } },
+	  { "sm__cycles_active" ELAPSED, BESIDE("sm__cycles_active" ELAPSED) } },
 	{ OF(tensor_pct),
 	  "%",
 	  "sm__pipe_tensor_cycles_active was not counted",
 	  { "sm__pipe_tensor_cycles_active" ELAPSED,
-	    "TPC.TriageCompute.sm__pipe_tensor_cycles_active_realtime" ELAPSED } },
+	    BESIDE("sm__pipe_tensor_cycles_active_realtime" ELAPSED) } },
 	{ OF(dram_pct),
 	  "%",
 	  "dram__throughput was not counted",
@@ -64,7 +68,8 @@ static const struct figure {
 	{ OF(achieved_occupancy_pct),
 	  "%",
 	  "sm__warps_active was not counted",
-	  { "sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy" } },
+	  { "sm__warps_active" ACTIVE, "Achieved Occupancy",
+	    BESIDE("tpc__warps_active_shader_cs_realtime" ACTIVE) } },
 	{ OF(theoretical_occupancy_pct),
 	  "%",
 	  NULL, /* it can be computed */
