@@ -275,11 +275,14 @@ def check(args, folder):
     both = [Program(args, os.path.join(folder, name)) for name in ("joined", "undisturbed")]
     process, run = both[0].process, os.path.join(folder, "a.mscope")
     entries, steps, kernels, facts, late = [], [], [], "", 0
+    begin = time.monotonic()
     try:
         wait_until(lambda: all(program.is_ready() for program in both), "start")
         counts = [count_instructions(args, both[0], args.counted)]
         before = held(process.pid)
         for i in range(args.cycles):
+            if time.monotonic() - begin > args.time_limit:
+                break
             entered = cycle(args, process, run)
             if entered is None:
                 late += 1
@@ -318,7 +321,7 @@ def check(args, folder):
         "kernels": args.device != "cuda" or (bool(kernels) and min(kernels) > 0),
         "residue": residue <= 0.001 and not last - first,
     }
-    print(f"{args.cycles} cycles, {len(joined['losses'])} steps; in a run {least_and_most(steps)} steps, "
+    print(f"{late + len(entries)} cycles, {len(joined['losses'])} steps; in a run {least_and_most(steps)} steps, "
           f"{least_and_most(kernels)} kernels")
     return results
 
@@ -330,6 +333,7 @@ def main():
     parser.add_argument("--cycles", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--counted", type=int, default=8)
+    parser.add_argument("--time-limit", type=float, default=float("inf"), help="no cycle begins after so many seconds")
     parser.add_argument("--program")
     args = parser.parse_args()
     if args.program:
