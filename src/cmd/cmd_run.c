@@ -577,7 +577,7 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 		say("'--counters %s' is left out: %s; MOESCOPE_TRUST=1 enables it anyway.",
 		    values->counters,
 		    counters_of_instructions(planned.groups)
-			    ? "sampling instructions is not proved harmless"
+			    ? "sampling instructions has ended PyTorch programs, inside libcupti"
 			    : "counting individual kernels is not proved harmless, and PyTorch "
 			      "programs have hung");
 		free(planned.groups);

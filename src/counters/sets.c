@@ -129,7 +129,8 @@ int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, 
 
 /* A metric, and one that tells the same at a fraction of the cost: it is counted by monitors beside the units, which
  * write to memory while kernels run. Counters within the SMs are read by the driver after each kernel, in a millisecond
- * (H200). It is taken on the chip on which the two were compared, with each other and with Nsight Compute. */
+ * (H200). It is taken on the chip on which the two were compared, with each other and with Nsight Compute. Active warps
+ * are of all cycles there, not of active ones: kernel_limits.c divides them. */
 struct exact_metric {
 	const char *name, *beside;
 };

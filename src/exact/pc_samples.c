@@ -208,7 +208,11 @@ static void fetch(const struct sampled *sampled)
 		result = counter_api.cuptiPCSamplingGetData(&params);
 		/* Its buffer on the device was full: that is told, and it goes on. */
 		if (result != CUPTI_SUCCESS && result != CUPTI_ERROR_OUT_OF_MEMORY) {
-			counter_error(&err, result, "samples of instructions cannot be read");
+			counter_error(&err, result,
+				      result == CUPTI_ERROR_UNKNOWN
+					      ? "samples of instructions cannot be read, as when "
+						"another process takes them on this GPU"
+					      : "samples of instructions cannot be read");
 			stop_for_good(&err);
 			return;
 		}

@@ -37,6 +37,7 @@ struct fake_state fake_counted;
 static struct worker workers[FAKE_WORKERS];
 static struct buffer *held;
 static bool write_late;
+size_t fake_unmapped_bytes;
 static void (*_Atomic on_disable)(void);
 static CUpti_BuffersCallbackRequestFunc on_request;
 static CUpti_BuffersCallbackCompleteFunc on_complete;
@@ -238,6 +239,13 @@ static void write_records_late(void)
 {
 	pthread_mutex_lock(&fake_lock);
 	write_late = true;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+static void finalize_unmaps(size_t bytes)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake_unmapped_bytes = bytes;
 	pthread_mutex_unlock(&fake_lock);
 }
 
@@ -462,6 +470,7 @@ const struct fake_cupti fake_cupti = {
 	.enter = fake_enter,
 	.leave = fake_leave,
 	.write_records_late = write_records_late,
+	.finalize_unmaps = finalize_unmaps,
 	.at_next_disable = at_next_disable,
 	.lose_ends = fake_lose_ends,
 	.launch_graph = fake_launch_graph,

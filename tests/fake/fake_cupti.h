@@ -106,6 +106,8 @@ struct fake_cupti {
 	void (*lose_ends)(unsigned int n);
 	/* From now on a record is written into each buffer that was just handed over. */
 	void (*write_records_late)(void);
+	/* So much memory is unmapped in each cuptiFinalize to come. */
+	void (*finalize_unmaps)(size_t bytes);
 	/* Called on the thread that switches a kind off, before it is. Once. */
 	void (*at_next_disable)(void (*call)(void));
 	void (*launch_graph)(void);

@@ -16,6 +16,7 @@
 extern HIDDEN pthread_mutex_t fake_lock;
 extern HIDDEN pthread_cond_t fake_changed;
 extern HIDDEN struct fake_state fake_counted;
+extern HIDDEN size_t fake_unmapped_bytes; /* in each cuptiFinalize */
 
 /* fake_cupti.c; with the lock: callbacks, kinds and calls are as before the first use. */
 HIDDEN void fake_forget_records(void);

@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -239,6 +240,17 @@ static void stop_counting(void)
 	counting = NULL;
 	if (in_callback)
 		counting_on = there;
+}
+
+static void unmap(void)
+{
+	void *memory = fake_unmapped_bytes
+			       ? mmap(NULL, fake_unmapped_bytes, PROT_NONE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+			       : NULL;
+
+	if (memory && (memory == MAP_FAILED || munmap(memory, fake_unmapped_bytes) < 0))
+		fake_deadly("no memory to unmap");
 }
 
 /* All that any call of the driver gets: a stream. */
@@ -597,6 +609,7 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 	forget_calls();
 	fake_forget_records();
 	stop_counting();
+	unmap();
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
 	return CUPTI_SUCCESS;

@@ -298,6 +298,9 @@ def exact(args, folder):
     for name, mine, theirs in beside_nsight(ours, by_nsight(args, folder, (*METRICS, *SHARES.values()), "--replay-mode",
                                                             "application")):
         shares = {their: (mine.get(our, float("inf")), theirs[their]) for our, their in SHARES.items()}
+        # Ours is of all cycles, as src/subjects/counters/kernel_limits.c knows.
+        warps, (active, _) = shares["sm__warps_active" + ACTIVE], shares["sm__cycles_active" + ELAPSED]
+        shares["sm__warps_active" + ACTIVE] = 100 * warps[0] / active, warps[1]
         off = {metric: mine.get(metric, 0) / theirs[metric] - 1 for metric in METRICS if theirs[metric] > 0}
         traffic, hits, their_hits = dram(mine) / dram(theirs) - 1, hit_rate(mine), hit_rate(theirs)
         print(f"{name}: " + ", ".join(f"{metric.split('.')[0]} {value:+.1%}" for metric, value in off.items()) + "; " +

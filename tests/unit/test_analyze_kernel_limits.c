@@ -74,6 +74,28 @@ static void test_spreads(void **state)
 	fake_run_free(run);
 }
 
+/* A softmax on an H200, of which Nsight Compute told 22.68%. */
+static void test_occupancy_beside(void **state)
+{
+	static const char *const names[] = {
+		"TPC.TriageCompute.tpc__warps_active_shader_cs_realtime.avg.pct_of_peak_sustained_active",
+		"TPC.TriageCompute.sm__cycles_active.avg.pct_of_peak_sustained_elapsed",
+	};
+	static const double values[] = { 19.19, 84.25 };
+	struct run *run = fake_run_new();
+	struct kernel_limits limits = of_one_kernel(run, names, values, 2);
+
+	(void)state;
+	is_about(limits.rows->achieved_occupancy_pct, 100 * 19.19 / 84.25);
+	kernel_limits_release(&limits);
+	fake_run_free(run);
+	run = fake_run_new();
+	limits = of_one_kernel(run, names, values, 1);
+	is_absent(limits.rows->achieved_occupancy_pct, "sm__warps_active was not counted");
+	kernel_limits_release(&limits);
+	fake_run_free(run);
+}
+
 /* What one pass counts, each of it at another launch. */
 static void test_single_passes(void **state)
 {
@@ -325,15 +347,11 @@ static void test_extremes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order_and_shares),
-		cmocka_unit_test(test_single_passes),
-		cmocka_unit_test(test_spreads),
-		cmocka_unit_test(test_put_together),
-		cmocka_unit_test(test_rates),
-		cmocka_unit_test(test_tensor_operations),
-		cmocka_unit_test(test_latency),
-		cmocka_unit_test(test_small_and_unknown),
-		cmocka_unit_test(test_rule),
+		cmocka_unit_test(test_order_and_shares),  cmocka_unit_test(test_occupancy_beside),
+		cmocka_unit_test(test_single_passes),	  cmocka_unit_test(test_spreads),
+		cmocka_unit_test(test_put_together),	  cmocka_unit_test(test_rates),
+		cmocka_unit_test(test_tensor_operations), cmocka_unit_test(test_latency),
+		cmocka_unit_test(test_small_and_unknown), cmocka_unit_test(test_rule),
 		cmocka_unit_test(test_extremes),
 	};
 

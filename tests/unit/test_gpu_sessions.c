@@ -202,6 +202,35 @@ static void test_first_graph_while_leaving(void **state)
 	run_free(run);
 }
 
+/* As after hundreds of joins. */
+static void leaves_much_behind(void)
+{
+	start_at(MOESCOPE_TRACE);
+	launch(1);
+	cupti->finalize_unmaps((size_t)5 << 30);
+	moescope_stop();
+	enough = 1;
+	CHECK(runs_until(is_finalized_enough));
+	start_in("second.mscope", MOESCOPE_TRACE);
+	CHECK(cupti->state().kinds == 0);
+	moescope_stop();
+}
+
+static void test_leaves_much_behind(void **state)
+{
+	struct run *run = gears_of(leaves_much_behind);
+
+	(void)state;
+	assert_int_equal(run->kernel.n, 1);
+	run_free(run);
+	run = load_gears("second.mscope");
+	assert_int_equal(run->kernel.n, 0);
+	assert_string_equal(fact_of(run, "GPU"),
+			    "GPU records off: CUPTI holds 5.4 GB of host memory that earlier "
+			    "sessions in this process left behind");
+	run_free(run);
+}
+
 static void *stop(void *arg)
 {
 	moescope_stop();
@@ -544,6 +573,7 @@ int main(void)
 		TEST(test_pauses),
 		TEST(test_window_ends_with_records),
 		TEST(test_first_graph_while_leaving),
+		TEST(test_leaves_much_behind),
 		TEST(test_stops),
 		TEST(test_exit_leaves_cupti),
 		TEST(test_exit_after_stop),

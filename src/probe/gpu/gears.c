@@ -27,6 +27,8 @@
 #define COST_NS (1000 * MS)
 #define TICK_NS (100 * MS)
 #define ALLOWANCE_MB 128
+/* Of host memory, by all sessions of a process; each leaves 15 MB behind on an H200. */
+#define LEFT_MOST (UINT64_C(4) << 30)
 #define BUDGET_PCT 1.0
 #define ASKED "the schedule starts, or a pause ends"
 
@@ -193,6 +195,14 @@ int gears_start(bool full, char *words, size_t size)
 	governor_start(&governor, &l, clock_monotonic_ns());
 	kept_before = cupti_kept_bytes();
 	snprintf(words, size, "GPU records when the schedule asks for them");
+	if (kept_before >= LEFT_MOST) {
+		snprintf(words, size,
+			 "GPU records off: CUPTI holds %.1f GB of host memory that earlier "
+			 "sessions in this process left behind",
+			 (double)kept_before / 1e9);
+		pthread_mutex_unlock(&lock);
+		return -ENOMEM;
+	}
 	asked = wanted && !cupti_may_attach_now();
 	if (asked)
 		snprintf(words, size, "GPU records once the previous session has detached");

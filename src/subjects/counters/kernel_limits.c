@@ -68,8 +68,7 @@ static const struct figure {
 	{ OF(achieved_occupancy_pct),
 	  "%",
 	  "sm__warps_active was not counted",
-	  { "sm__warps_active" ACTIVE, "Achieved Occupancy",
-	    BESIDE("tpc__warps_active_shader_cs_realtime" ACTIVE) } },
+	  { "sm__warps_active" ACTIVE, "Achieved Occupancy" } },
 	{ OF(theoretical_occupancy_pct),
 	  "%",
 	  NULL, /* it can be computed */
@@ -270,6 +269,16 @@ static struct value spread_of(const struct of_kernel *of, const char *name, cons
 	return value_absent(not_counted);
 }
 
+/* From what is counted beside the units: its share is of all cycles, whatever the metric's name says (GH100). */
+static struct value occupancy_beside(const struct of_kernel *of, struct value absent)
+{
+	struct value warps = mean_of(of, BESIDE("tpc__warps_active_shader_cs_realtime" ACTIVE)),
+		     active = mean_of(of, BESIDE("sm__cycles_active" ELAPSED));
+
+	return warps.known && active.known ? value_ratio(warps, active, 100, "no SM was active")
+					   : absent;
+}
+
 /* What follows from other figures. */
 static void derive_figures(struct of_kernel *of, struct kernel_limit_row *row)
 {
@@ -293,6 +302,8 @@ static void derive_figures(struct of_kernel *of, struct kernel_limit_row *row)
 	}
 	if (!row->l2_hit_pct.known)
 		row->l2_hit_pct = hits_of_parts(of, row->l2_hit_pct);
+	if (!row->achieved_occupancy_pct.known)
+		row->achieved_occupancy_pct = occupancy_beside(of, row->achieved_occupancy_pct);
 	row->warp_efficiency_pct = value_ratio(row->threads_per_warp, value_of(WARP), 100, NULL);
 	sum_tensor_ops(of, row);
 	row->ops_per_byte = row->tensor_ops_per_s.known && row->dram_bytes_per_s.known &&
