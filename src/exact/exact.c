@@ -752,6 +752,24 @@ static void tell(void)
 	moescope_info("kernels counted", text);
 }
 
+/* Besides, kernels that are counted run one by one. */
+static void tell_time(void)
+{
+	struct ranges_time took = ranges_time();
+	char text[200];
+
+	if (!took.starts)
+		return;
+	snprintf(
+		text, sizeof(text),
+		"launches were held up for %.1f ms to begin counting %zu time%s, %.1f ms to end it, %.1f ms to "
+		"read the values and %.1f ms to give the counters back",
+		(double)took.start_ns / 1e6, took.starts, took.starts == 1 ? "" : "s",
+		(double)took.stop_ns / 1e6, (double)took.values_ns / 1e6,
+		(double)took.end_ns / 1e6);
+	moescope_info("time for counting", text);
+}
+
 static void at_exit(void)
 {
 	if (!hold())
@@ -759,6 +777,7 @@ static void at_exit(void)
 	atomic_store(&ended, true);
 	close_window();
 	tell();
+	tell_time();
 	pthread_mutex_unlock(&lock);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "counters/api.h"
 #include "counters/chip.h"
 #include "counters/sets.h"
@@ -32,6 +33,7 @@ static struct ranged {
 } contexts[CONTEXTS_MOST];
 
 static struct ranged *now; /* that is being counted, or was last */
+static struct ranges_time took;
 
 int ranges_plan(const char *text, struct err *err)
 {
@@ -209,7 +211,7 @@ static int empty_data(const struct ranged *ranged, struct err *err)
 			     "counters cannot be read");
 }
 
-int ranges_start(CUcontext context, size_t group, size_t most, struct err *err)
+static int start(CUcontext context, size_t group, size_t most, struct err *err)
 {
 	struct ranged *ranged;
 	int r = find(context, &ranged, err);
@@ -236,10 +238,10 @@ int ranges_start(CUcontext context, size_t group, size_t most, struct err *err)
 				  "the counters of the GPU cannot be set");
 	}
 	if (r == 0) {
-		CUpti_RangeProfiler_Start_Params start =
+		CUpti_RangeProfiler_Start_Params params =
 			CUPTI_PARAMS(RangeProfiler_Start, .pRangeProfilerObject = ranged->object);
 
-		r = counter_error(err, counter_api.cuptiRangeProfilerStart(&start),
+		r = counter_error(err, counter_api.cuptiRangeProfilerStart(&params),
 				  "the counters of the GPU cannot be started");
 	}
 	if (r == 0)
@@ -247,8 +249,19 @@ int ranges_start(CUcontext context, size_t group, size_t most, struct err *err)
 	return r;
 }
 
+int ranges_start(CUcontext context, size_t group, size_t most, struct err *err)
+{
+	int64_t begin_ns = clock_monotonic_ns();
+	int r = start(context, group, most, err);
+
+	took.starts++;
+	took.start_ns += clock_monotonic_ns() - begin_ns;
+	return r;
+}
+
 int ranges_stop(size_t *ret_n, struct err *err)
 {
+	int64_t begin_ns = clock_monotonic_ns();
 	CUpti_RangeProfiler_Stop_Params stop = CUPTI_PARAMS(RangeProfiler_Stop,
 							    .pRangeProfilerObject = now->object);
 	CUpti_RangeProfiler_DecodeData_Params decode =
@@ -262,6 +275,7 @@ int ranges_stop(size_t *ret_n, struct err *err)
 		result = counter_api.cuptiRangeProfilerDecodeData(&decode);
 	if (result == CUPTI_SUCCESS)
 		result = counter_api.cuptiRangeProfilerGetCounterDataInfo(&info);
+	took.stop_ns += clock_monotonic_ns() - begin_ns;
 	*ret_n = result == CUPTI_SUCCESS ? info.numTotalRanges + decode.numOfRangeDropped : 0;
 	if (result == CUPTI_SUCCESS && groups[now->group].passes > 1 && !stop.isAllPassSubmitted)
 		return err_set(err, -EAGAIN, "not all passes were made");
@@ -270,7 +284,16 @@ int ranges_stop(size_t *ret_n, struct err *err)
 
 int ranges_values(size_t i, double *values, struct err *err)
 {
-	return chip_plan_values(&groups[now->group].plan, now->data, now->size, i, values, err);
+	int64_t begin_ns = clock_monotonic_ns();
+	int r = chip_plan_values(&groups[now->group].plan, now->data, now->size, i, values, err);
+
+	took.values_ns += clock_monotonic_ns() - begin_ns;
+	return r;
+}
+
+struct ranges_time ranges_time(void)
+{
+	return took;
 }
 
 void ranges_forget(CUcontext context)
@@ -284,6 +307,9 @@ void ranges_forget(CUcontext context)
 
 void ranges_end(void)
 {
+	int64_t begin_ns = clock_monotonic_ns();
+
 	for (size_t i = 0; i < CONTEXTS_MOST; i++)
 		disable(&contexts[i]);
+	took.end_ns += clock_monotonic_ns() - begin_ns;
 }

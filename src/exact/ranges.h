@@ -34,6 +34,14 @@ int ranges_start(CUcontext context, size_t group, size_t most, struct err *err);
  * counted. -EAGAIN: not in all passes. */
 int ranges_stop(size_t *ret_n, struct err *err);
 int ranges_values(size_t i, double *values, struct err *err);
+
+/* How long the program's launches were held up by these so far. */
+struct ranges_time {
+	size_t starts;
+	int64_t start_ns, stop_ns, values_ns, end_ns;
+};
+struct ranges_time ranges_time(void);
+
 /* A context that is about to end. */
 void ranges_forget(CUcontext context);
 /* Gives the counters of the GPUs back. */

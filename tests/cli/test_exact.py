@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -73,6 +74,8 @@ def every_launch_once():
     run("for i in range(100):\n    launch('a'); launch('b', id=EXTENDED)")
     equal(counted(), [("ab"[i % 2], i + 1) for i in range(200)])
     equal(fact("kernels counted"), "200 launches counted")
+    check(re.fullmatch(r"launches were held up for [0-9.]+ ms to begin counting 1 time, [0-9.]+ ms to end it, [0-9.]+ ms to read the "
+                       r"values and [0-9.]+ ms to give the counters back", fact("time for counting")), fact("time for counting"))
     equal(rows("select distinct device, context, grid_x, block_x from metrics"), [("0", "1", "2", "32")])
     table = moescope("counters", "a.mscope", "--csv").out
     check("dram__read_throughput.sum" in table and ",100," in table, table)

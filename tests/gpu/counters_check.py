@@ -4,7 +4,7 @@
 
 timeline  'run --counters timeline' while known kernels run, against NVML's readings of the same moments; the times of
           samples against those of the program
-cost      a training, with and without sampling every millisecond and NVML's counters, in turns in one process
+cost      a training, with and without sampling every millisecond, NVML's counters, and both, in turns in one process
 recorder  'run --counters recorder' of a program one of whose steps is slow: when the seconds before are on disk
 exact     'run --counters' of single kernels (with MOESCOPE_TRUST=1) against Nsight Compute and arithmetic: DRAM bytes, tensor
           operations, L2 hit rate and SM use of each of the known kernels; and by their NVTX ranges against arithmetic
@@ -23,6 +23,7 @@ import ctypes
 import io
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -134,15 +135,17 @@ def cost(args, folder):
             wait()
         return (time.perf_counter() - begin) / args.steps
 
-    def read(i):
-        if library.moescope_start(os.path.join(folder, f"cost-{i}.mscope").encode()) != 0:
+    def read(i, nvml, sampled):
+        if nvml and library.moescope_start(os.path.join(folder, f"cost-{i}.mscope").encode()) != 0:
             raise AssertionError("moescope_start")
-        with subprocess.Popen([os.path.join(args.build, "moescope-counters"), "sample", folder, "1000000", "10000000000"],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as counters:
-            said = counters.stdout.readline()
-            taken = block() if said == "ready\n" else 0
+        counters = subprocess.Popen([os.path.join(args.build, "moescope-counters"), "sample", folder, "1000000", "10000000000"],
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) if sampled else None
+        said = counters.stdout.readline() if counters else "ready\n"
+        taken = block() if said == "ready\n" else 0
+        if counters:
             counters.communicate()
-        library.moescope_stop()
+        if nvml:
+            library.moescope_stop()
         if not taken:
             raise AssertionError(f"moescope-counters is not ready: {said}")
         return taken
@@ -150,14 +153,18 @@ def cost(args, folder):
     for _ in range(5):
         step()
     plain = [block()]
-    costs = []
+    costs = {"all of them": (True, True, []), "NVML's alone": (True, False, []), "samples of every millisecond alone": (False, True, [])}
     for i in range(args.pairs):
-        during = read(i)
-        plain.append(block())
-        costs.append(200 * during / (plain[-2] + plain[-1]) - 100)
-    print(f"counters over time beside a training of {1000 * statistics.median(plain):.1f} ms a step: {harness.spread(costs)}; "
-          f"without, neighbouring blocks differ by {harness.spread([100 * (b / a - 1) for a, b in zip(plain, plain[1:])])}")
-    return {"cost of counters over time": statistics.median(costs) <= 1}
+        for name in random.sample(list(costs), len(costs)):
+            nvml, sampled, found = costs[name]
+            during = read(f"{name[:4]}-{i}", nvml, sampled)
+            plain.append(block())
+            found.append(200 * during / (plain[-2] + plain[-1]) - 100)
+    print(f"counters over time beside a training of {1000 * statistics.median(plain):.1f} ms a step; without, neighbouring blocks differ by "
+          f"{harness.spread([100 * (b / a - 1) for a, b in zip(plain, plain[1:])])}")
+    for name, (_, _, found) in costs.items():
+        print(f"{name}: {harness.spread(found)}")
+    return {"cost of counters over time": statistics.median(costs["all of them"][2]) <= 1}
 
 
 # ---- the recorder
@@ -388,6 +395,7 @@ def price(args, folder):
     rows = sql(args, run, "select count(*) n, sum(m.value) ns from metrics m join counted_launches c on c.profile = m.profile where "
                f"m.name = 'gpu__time_duration.sum' and c.time_ns between {times[0]} and {times[1]}")
     metrics = [row["name"] for row in sql(args, run, "select distinct name from metrics")]
+    print("in both steps", *(row["value"] for row in sql(args, run, "select value from facts where key = 'time for counting'")))
     counted, theirs = seconds(times), seconds(step(*NSIGHT, "--launch-count", str(launches), "--metrics", ",".join(metrics), "--log-file",
                                                    log, *program, "1"))
     n, kernel_s = int(rows[0]["n"]), float(rows[0]["ns"]) / 1e9
