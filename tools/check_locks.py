@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks that every static lock of the probe is in the list that a forked child reinitialises: mutexes
-and conditions of src/probe are declared by PROBE_LOCK and PROBE_CONDITION (src/probe/core/locks.h).
+and conditions of src/probe are declared by PROBE_LOCK and PROBE_CONDITION (src/probe/core/locks.h). And that nobody
+there waits by the wall clock, which somebody may set back.
 
 usage: check_locks.py [ROOT]
 Prints one line per violation and exits 1; exits 0 silently if there is none.
@@ -16,12 +17,14 @@ UNLISTED = re.compile(r"PTHREAD_\w*(MUTEX|COND|RWLOCK)\w*_INITIALIZER\w*"
 
 
 def offences(root):
-    for path in sorted((root / "src" / "probe").glob("*.[ch]")):
+    for path in sorted((root / "src" / "probe").rglob("*.[ch]")):
         if path.name == LIST:
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if UNLISTED.search(line):
                 yield f"{path.relative_to(root)}:{number}: a lock outside the list of {LIST}"
+            if "CLOCK_REALTIME" in line:
+                yield f"{path.relative_to(root)}:{number}: the wall clock; clock_deadline and clock_monotonic_ns are for waiting"
 
 
 def main():

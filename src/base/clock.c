@@ -50,6 +50,13 @@ int64_t clock_process_cpu_ns(void)
 	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+struct timespec clock_deadline(int64_t ns)
+{
+	int64_t until = clock_monotonic_ns() + ns;
+
+	return (struct timespec){ .tv_sec = until / 1000000000, .tv_nsec = until % 1000000000 };
+}
+
 #if defined(__x86_64__)
 static bool counter_is_trusted(void)
 {

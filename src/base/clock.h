@@ -30,6 +30,8 @@ int64_t clock_monotonic_ns(void);
 int64_t clock_realtime_ns(void);
 int64_t clock_thread_cpu_ns(void);
 int64_t clock_process_cpu_ns(void);
+/* So long from now, on CLOCK_MONOTONIC: who waits by the wall clock waits for hours when that is set back. */
+struct timespec clock_deadline(int64_t ns);
 
 static inline uint64_t clock_ticks(void)
 {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "probe/core/calls.h"
 #include "probe/core/device_rows.h"
 #include "probe/core/probe.h"
@@ -16,7 +17,7 @@
 
 _Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 
-#define SPACE_WAIT_MS 200
+#define SPACE_WAIT_NS INT64_C(200000000)
 #define SPACE_WAITS 10 /* then the drain is not slow but stuck */
 
 /* Signalled when the drain has freed space. */
@@ -26,21 +27,10 @@ PROBE_CONDITION(space);
 /* Flushes requested, over all sessions, and how many of them are done. */
 static _Atomic uint64_t flushes_asked, flushes_done;
 
-static struct timespec space_deadline(void)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += SPACE_WAIT_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	return until;
-}
-
 /* Until the drain has freed space, or found a place for `ring`, but not forever. */
 static void wait_for_space(const struct ring *ring)
 {
-	struct timespec until = space_deadline();
+	struct timespec until = clock_deadline(SPACE_WAIT_NS);
 
 	if (!probe_lock(&space_lock))
 		return;
@@ -51,7 +41,7 @@ static void wait_for_space(const struct ring *ring)
 
 static void wait_for_flush(uint64_t asked)
 {
-	struct timespec until = space_deadline();
+	struct timespec until = clock_deadline(SPACE_WAIT_NS);
 
 	if (!probe_lock(&space_lock))
 		return;

@@ -61,7 +61,7 @@ static void renew_locks(void)
 		if (e->mutex)
 			pthread_mutex_init(e->mutex, NULL);
 		if (e->condition)
-			pthread_cond_init(e->condition, NULL);
+			condition_begins(e->condition);
 	}
 }
 

@@ -21,19 +21,10 @@
 #define FLUSH_NS INT64_C(10000000000)  /* then the device hangs, and the program must not */
 #define DRIFT_PER_NS 20000	       /* clocks differ by less than 50 ppm */
 
-static void in_future(int64_t ns, struct timespec *ret_until)
-{
-	int64_t until = clock_monotonic_ns() + ns;
-
-	ret_until->tv_sec = until / 1000000000;
-	ret_until->tv_nsec = until % 1000000000;
-}
-
 static void wait_ns(struct moescope_recorder *r, int64_t ns)
 {
-	struct timespec until;
+	struct timespec until = clock_deadline(ns);
 
-	in_future(ns, &until);
 	pthread_cond_timedwait(&r->wake, &r->lock, &until);
 }
 
@@ -233,11 +224,10 @@ int recorder_drain_start(struct moescope_recorder *r)
 
 int recorder_drain_flush(struct moescope_recorder *r)
 {
-	struct timespec until;
+	struct timespec until = clock_deadline(FLUSH_NS);
 	uint64_t asked;
 	int r_wait = 0, result;
 
-	in_future(FLUSH_NS, &until);
 	pthread_mutex_lock(&r->lock);
 	asked = ++r->asked;
 	pthread_cond_signal(&r->wake);

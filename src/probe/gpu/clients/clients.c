@@ -28,7 +28,7 @@
 #define QUIET_NS 500000000LL	/* between the calls that begin or end one session of a client */
 #define FETCHED_NS 2000000000LL /* CUPTI still has one of its buffers */
 #define LOST_NS 10000000000LL	/* a client that has disabled everything and never fetches */
-#define HOOK_WAIT_S 5		/* then something is stuck, and the program comes first */
+#define HOOK_WAIT_NS INT64_C(5000000000) /* then something is stuck, and the program comes first */
 
 /* FUNCTION(name of CUPTI's, its wrapper) */
 #define WRAPPED_FUNCTIONS(FUNCTION)                                                                \
@@ -102,10 +102,8 @@ static bool ours(const void *caller)
 /* With the lock. */
 static void wait_for_hook(void)
 {
-	struct timespec until;
+	struct timespec until = clock_deadline(HOOK_WAIT_NS);
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += HOOK_WAIT_S;
 	while (other.state == IN_HOOK && pthread_cond_timedwait(&hook_returned, &lock, &until) == 0)
 		;
 }
