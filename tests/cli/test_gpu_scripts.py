@@ -200,6 +200,20 @@ def trials_of_the_soak():
 
 
 @test
+def one_trial_counts_at_a_time():
+    trials = soak.Soak(soak.parse(["build"]), "folder")
+    cells = trials.shuffled([("exact", "pc"), ("exact", "counted"), ("exact", "bare")])
+    for cell in (next(cells) for _ in range(60)):
+        if cell != soak.LATER:
+            trials.running.append(soak.Trial(*cell, "out", None))
+    modes = [trial.mode for trial in trials.running]
+    check(modes.count("bare") > 10 and sum(mode in soak.COUNTING for mode in modes) == 1, modes)
+    trials.running.clear()
+    equal({next(cells) for _ in range(20)} - {soak.LATER}, {("exact", "pc"), ("exact", "counted"), ("exact", "bare")},
+          "nobody counts now")
+
+
+@test
 def ends_of_the_soaks_trials():
     def judge(status, said=None, reference=None, killed=False, hung=False):
         return soak.judge(status, killed, hung, said, reference, "first\nfree(): invalid pointer\n")

@@ -50,7 +50,7 @@ MODES = {
     # The same with metrics for which kernels run again.
     "replayed": {"MOESCOPE_EXACT": "gpu__time_duration.sum,gpc__cycles_elapsed.avg.per_second;8 "
                                    "sm__throughput.avg.pct_of_peak_sustained_elapsed,lts__throughput.avg.pct_of_peak_sustained_elapsed",
-                 "MOESCOPE_LAUNCH_COUNT": "300"},
+                 "MOESCOPE_LAUNCH_COUNT": "100"},
     # Instructions are sampled.
     "pc": {"MOESCOPE_EXACT": "pc"},
 }
@@ -62,6 +62,7 @@ MATRIX = {
     "profiler": ["bare", "default", "full", "schedule", "shifts", "stay"],
     "jax": ["bare", "default", "shifts"], "cupy": ["bare", "default", "shifts"],
 }
+LATER, ENDED = "later", "ended"  # in place of a program and a mode to start
 FAULTS = ("deaths", "wrong", "hangs", "unreadable")
 
 
@@ -93,6 +94,8 @@ def parse(words):
     parser.add_argument("--modes", type=names(MODES), metavar="MODE,...")
     parser.add_argument("--kills", type=share, default=0.1, metavar="SHARE",
                         help="of the trials under moescope, killed at a random moment")
+    parser.add_argument("--counting", type=int, default=1, help="of the trials at a time, that count kernels or sample "
+                        "instructions: a GPU gives its counters to one process, and refuses the others")
     parser.add_argument("--steps", type=int, default=programs.EXACT_STEPS,
                         help="of 'exact'; with 10 there is little but the loading of libraries")
     parser.add_argument("--hang-seconds", type=float, default=HANG_SECONDS, help="beyond --train-seconds")
@@ -382,10 +385,11 @@ class Soak:
         while more or self.running or self.to_open or self.opening:
             behind = len(self.to_open) > self.options.lanes
             while more and not behind and len(self.running) < self.options.lanes:
-                cell = next(trials, None)
-                more = cell is not None
-                if more:
-                    self.start(*cell)
+                cell = next(trials, ENDED)
+                more = cell != ENDED
+                if not more or cell == LATER:
+                    break
+                self.start(*cell)
             self.running = [trial for trial in self.running if not self.look(trial)]
             self.opening = [trial for trial in self.opening if not self.opened(trial)]
             while self.to_open and len(self.opening) < OPENERS:
@@ -396,13 +400,18 @@ class Soak:
                       f"{verdict(self.results)[0][-1]}", file=sys.stderr, flush=True)
             time.sleep(0.05)
 
+    def may_start(self, mode):
+        return mode not in COUNTING or sum(trial.mode in COUNTING for trial in self.running) < self.options.counting
+
     def shuffled(self, wanted):
         """All of them repeatedly, in a different order each time, until the time is up."""
         while wanted:
-            for cell in random.sample(wanted, len(wanted)):
+            for program, mode in random.sample(wanted, len(wanted)):
                 if time.monotonic() - self.begun > self.options.seconds:
                     return
-                yield cell
+                if self.may_start(mode):
+                    yield program, mode
+            yield LATER  # else nothing may be left that may start
 
     def soak(self, wanted):
         self.go_through((program, "bare") for program in dict.fromkeys(p for p, _ in wanted))
