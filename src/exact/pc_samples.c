@@ -61,7 +61,7 @@ struct sampled {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t process;
-static _Atomic bool ended, thread_runs;
+static _Atomic bool ended, thread_runs, process_ends;
 static struct sampled contexts[CONTEXTS_MOST];
 
 /* With the lock. */
@@ -238,6 +238,9 @@ static void fetch_all(void)
 			fetch(&contexts[i]);
 }
 
+static void let_go_of_all(void);
+
+/* Threads of CUPTI go on after it has told that it cannot sample, and programs have died in them. */
 static void fetch_now_and_then(void)
 {
 	struct timespec pause = { .tv_nsec = EVERY_MS * 1000000L };
@@ -249,6 +252,11 @@ static void fetch_now_and_then(void)
 		fetch_all();
 		pthread_mutex_unlock(&lock);
 	}
+	if (pthread_mutex_lock(&lock) != 0)
+		return;
+	if (!atomic_load(&process_ends))
+		let_go_of_all();
+	pthread_mutex_unlock(&lock);
 }
 
 /* ---- contexts */
@@ -354,6 +362,15 @@ static void let_go(struct sampled *sampled)
 	free(sampled->last);
 }
 
+static void let_go_of_all(void)
+{
+	for (size_t i = 0; i < CONTEXTS_MOST; i++)
+		if (atomic_load(&contexts[i].state) == SAMPLED) {
+			let_go(&contexts[i]);
+			atomic_store(&contexts[i].state, FREE);
+		}
+}
+
 static int enable(struct sampled *sampled, struct err *err)
 {
 	CUpti_PCSamplingEnableParams params = PC_PARAMS(Enable, .ctx = sampled->context);
@@ -413,7 +430,8 @@ static void context_begins(CUcontext context)
 static void finish(struct sampled *sampled)
 {
 	/* What CUPTI has put aside is read once it has let go: another thread may be loading a module. */
-	fetch(sampled);
+	if (!atomic_load(&ended))
+		fetch(sampled);
 	let_go(sampled);
 	atomic_store(&sampled->state, FREE);
 }
@@ -454,12 +472,16 @@ static void CUPTIAPI called_back(void *user, CUpti_CallbackDomain domain, CUpti_
 
 	(void)user;
 	/* Not in a forked child: CUPTI would hang there. */
-	if (domain != CUPTI_CB_DOMAIN_RESOURCE || atomic_load(&ended) || getpid() != process)
+	if (domain != CUPTI_CB_DOMAIN_RESOURCE || getpid() != process)
 		return;
+	if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
+		context_ends(data->context);
+	if (atomic_load(&ended)) {
+		errno = saved;
+		return;
+	}
 	if (id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED)
 		context_begins(data->context);
-	else if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
-		context_ends(data->context);
 	else if (id == CUPTI_CBID_RESOURCE_MODULE_LOADED)
 		module_changes(data->context, true);
 	else if (id == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
@@ -546,6 +568,7 @@ void pc_samples_end(void)
 
 	if (getpid() != process)
 		return;
+	atomic_store(&process_ends, true);
 	if (!hold(PATIENCE_MS)) {
 		err_set(&err, -ETIME, "CUPTI did not hand out the last ones within a second");
 		stop_for_good(&err);

@@ -684,6 +684,13 @@ def samples_that_cannot_be_had():
         check(words in fact("samples of instructions"), fact("samples of instructions"))
         shown = moescope("counters", "a.mscope", "--by", "line").out
         check(" ".join(words.split()[:3]) in " ".join(shown.split()), shown)
+    # It is let go of while the program runs on; a context that ends meanwhile is not touched afterwards.
+    sampled("""
+context(1); context(2); sample('a', 0, BARRIER, 3)
+while driver.fake_disables() < 2: time.sleep(0.01)
+context(2, 0); context(3); context(1, 0)
+assert driver.fake_disables() == 2""", MOESCOPE_FAKE_COUNTERS="broken")
+    equal(table("stall", "samples"), [(3,)])
     sampled("context(1); sample('a', 0, BARRIER, 3)", MOESCOPE_FAKE_COUNTERS="full")
     equal(table("stall", "samples"), [(3,)])
     check("times the buffer on the device was full" in fact("instructions sampled"), fact("instructions sampled"))

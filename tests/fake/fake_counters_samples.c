@@ -33,7 +33,7 @@ static struct {
 } samples[SAMPLES_MOST];
 static size_t n_samples;
 static uint64_t samples_dropped;
-static _Atomic int fetches;
+static _Atomic int fetches, disables;
 static CUpti_PCSamplingData *at_end[8]; /* where the rest of a context goes */
 #define AT_END(context) at_end[(size_t)(context) % 8]
 
@@ -44,6 +44,8 @@ EXPORTED void fake_sample(size_t context, const char *kernel, uint64_t module, u
 EXPORTED void fake_dropped(uint64_t n);
 /* How often samples were asked for. */
 EXPORTED int fake_fetches(void);
+/* How often sampling was ended. */
+EXPORTED int fake_disables(void);
 
 static void put_aside(CUcontext context, bool ends);
 
@@ -94,6 +96,11 @@ void fake_dropped(uint64_t n)
 int fake_fetches(void)
 {
 	return atomic_load(&fetches);
+}
+
+int fake_disables(void)
+{
+	return atomic_load(&disables);
 }
 
 EXPORTED CUptiResult cuptiGetVersion(uint32_t *version)
@@ -225,6 +232,7 @@ EXPORTED CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams *param
 EXPORTED CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *params)
 {
 	put_aside(params->ctx, true);
+	atomic_fetch_add(&disables, 1);
 	return CUPTI_SUCCESS;
 }
 
