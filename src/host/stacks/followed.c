@@ -222,7 +222,7 @@ void followed_close(struct sampler *s, struct process *p)
 	if (p->leaves || (p->joined && p->apart))
 		tell(p,
 		     "native functions inside Python's: all in %" PRIu64
-		     " looks, the innermost alone in %" PRIu64
+		     " samples, the innermost alone in %" PRIu64
 		     " (what called it is unknown), none in %" PRIu64
 		     " (not read at the same moment)",
 		     p->joined, p->leaves, p->apart);
@@ -230,7 +230,7 @@ void followed_close(struct sampler *s, struct process *p)
 	if (p->untold * FOLLOWED_LITTLE > p->samples)
 		tell(p,
 		     "what threads waited for was unreadable in %" PRIu64 " of %" PRIu64
-		     " looks: that takes the right to trace them (CAP_SYS_PTRACE) and an open file for each (ulimit -n)",
+		     " samples: that takes the right to trace them (CAP_SYS_PTRACE) and an open file for each (ulimit -n)",
 		     p->untold, p->samples);
 	if (p->unseen)
 		tell(p,
