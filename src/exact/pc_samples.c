@@ -68,6 +68,7 @@ static struct sampled contexts[CONTEXTS_MOST];
 static struct name_filter chosen_kernels = KERNEL_FILTER;
 static CUpti_PCSamplingData *fetched;
 static uint64_t taken, lost, of_driver, times_full;
+static bool sums_told; /* nothing is recorded any more */
 static _Atomic uint32_t period;		      /* a sample every 2^period cycles */
 static _Atomic uint64_t too_many, unfinished; /* contexts */
 
@@ -269,14 +270,14 @@ static struct sampled *find(CUcontext context)
 	return NULL;
 }
 
-/* The same with the lock: it may have ended while this waited. */
+/* The same with the lock: it, or the program, may have ended while this waited. */
 static struct sampled *find_and_hold(CUcontext context, int64_t patience_ms)
 {
 	struct sampled *sampled = find(context);
 
 	if (!sampled || !hold(patience_ms))
 		return NULL;
-	sampled = find(context);
+	sampled = sums_told ? NULL : find(context);
 	if (!sampled)
 		pthread_mutex_unlock(&lock);
 	return sampled;
@@ -560,6 +561,7 @@ static void tell(void)
 			n += snprintf(text + n, sizeof(text) - (size_t)n, "; %llu %s",
 				      (unsigned long long)others[i].number, others[i].what);
 	moescope_info("instructions sampled", text);
+	sums_told = true;
 }
 
 void pc_samples_end(void)
