@@ -8,7 +8,7 @@ set -eu
 packages=
 for group in "$@"; do
 	case $group in
-	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config python3 python3-pip libzstd-dev libopenblas-dev libcairo2-dev zlib1g-dev libisal-dev libsqlite3-dev libyaml-dev libmicrohttpd-dev libncurses-dev fonts-dejavu-core lowdown" ;;
+	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config python3 python3-pip libzstd-dev libiberty-dev libopenblas-dev libcairo2-dev zlib1g-dev libisal-dev libsqlite3-dev libyaml-dev libmicrohttpd-dev libncurses-dev fonts-dejavu-core lowdown" ;;
 	unit) packages="$packages libcmocka-dev" ;;
 	test) packages="$packages libcmocka-dev clang clang-format clang-tidy python3-venv protobuf-compiler nodejs node-typescript tmux" ;;
 	bench) packages="$packages g++ libsimdjson-dev python3-venv gzip isal" ;;

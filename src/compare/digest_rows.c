@@ -210,7 +210,6 @@ static int make_rows(struct digest_builder *b, struct parts *p, size_t steps, ro
 
 /* What names a kernel, a class or a collective. */
 struct row_names {
-	struct demangler demangler;
 	struct kernel_classes *classes;
 	struct comm_names comm;
 	const char **list; /* classes that occur */
@@ -229,7 +228,7 @@ static int name_kernel(const struct digest_builder *b, void *context, uint64_t k
 {
 	const struct row_names *names = context;
 
-	if (demangler_name(&names->demangler, raw_name(b, (uint32_t)key), &row->name) < 0)
+	if (kernel_whole_name(raw_name(b, (uint32_t)key), &row->name) < 0)
 		return -ENOMEM;
 	return kernel_short_name(row->name, &row->short_name);
 }
@@ -289,7 +288,7 @@ static int find_class(const struct digest_builder *b, struct row_names *names, u
 		       (names->class_of_capacity - old) * sizeof(*names->class_of));
 	}
 	if (!names->class_of[name]) {
-		if (demangler_name(&names->demangler, raw_name(b, name), &text) < 0)
+		if (kernel_whole_name(raw_name(b, name), &text) < 0)
 			return -ENOMEM;
 		class = kernel_class_of(names->classes, text);
 		free(text);
@@ -426,12 +425,10 @@ int digest_kernels(struct digest_builder *b)
 	r = kernel_classes_new(NULL, &names.classes, &err);
 	if (r < 0)
 		return r;
-	demangler_init(&names.demangler);
 	comm_names_init(&names.comm, b->run, names.classes);
 	for (int t = COMPARE_KERNELS; r >= 0 && t <= COMPARE_COLLECTIVES; t++)
 		r = make_kernel_rows(b, &names, (enum compare_table)t);
 	comm_names_release(&names.comm);
-	demangler_release(&names.demangler);
 	kernel_classes_free(names.classes);
 	free(names.list);
 	free(names.class_of);

@@ -248,13 +248,11 @@ static void test_names_of_many_vendors(void **state)
 {
 	FILE *file = fopen(MOESCOPE_DATA_DIR "/kernel-names.tsv", "r");
 	struct kernel_classes *classes = classes_of(NULL);
-	struct demangler demangler;
 	size_t size = 0, n = 0, wrong = 0;
 	char *line = NULL;
 
 	(void)state;
 	assert_non_null(file);
-	demangler_init(&demangler);
 	while (getline(&line, &size, file) > 0) {
 		char *source, *name, *text;
 
@@ -267,7 +265,7 @@ static void test_names_of_many_vendors(void **state)
 		name = strchr(source, '\t');
 		assert_non_null(name);
 		*name++ = '\0';
-		assert_int_equal(demangler_name(&demangler, name, &text), 0);
+		assert_int_equal(kernel_whole_name(name, &text), 0);
 		if (strcmp(kernel_class_of(classes, text), line) != 0) {
 			print_error("%s: %s, not %s\n", text, kernel_class_of(classes, text), line);
 			wrong++;
@@ -279,7 +277,6 @@ static void test_names_of_many_vendors(void **state)
 	assert_true(n >= 300);
 	free(line);
 	fclose(file);
-	demangler_release(&demangler);
 	kernel_classes_free(classes);
 }
 
@@ -527,54 +524,98 @@ static void test_short_names(void **state)
 	}
 }
 
-static void assert_name(const struct demangler *demangler, const char *name, const char *wanted)
+static void assert_name(const char *name, const char *wanted)
 {
 	char *text;
 
-	assert_int_equal(demangler_name(demangler, name, &text), 0);
+	assert_int_equal(kernel_whole_name(name, &text), 0);
 	assert_string_equal(text, wanted);
 	free(text);
 }
 
-/* Types that the C++ runtime may be too old for. The first two names are of aiter's trace.json in
- * ROCm/aiter and of TraceLens' SGLang traces of an MI300X. */
-static void assert_late_types(const struct demangler *demangler)
+/* With types of 16 bits are names of aiter's trace.json in ROCm/aiter and of TraceLens' SGLang traces
+ * of an MI300X. */
+static void test_demangling(void **state)
 {
+	(void)state;
+	assert_name("plain_kernel", "plain_kernel");
+	assert_name("_Znonsense", "_Znonsense");
+	assert_name("_Z1fIDF16", "_Z1fIDF16");
+	assert_name("_ZN2ns6kernelIiEEvPT_", "void ns::kernel<int>(int*)");
 	assert_name(
-		demangler,
 		"_Z28kn_fmla_fwd_splictkv_combineI19FlashMlaKernelTraitILi576ELi512ELi16ELi64E"
 		"Li4EELi96EDF16_Ev17FlashMlaFwdParams",
 		"void kn_fmla_fwd_splictkv_combine<FlashMlaKernelTrait<576, 512, 16, 64, 4>, 96, "
 		"_Float16>(FlashMlaFwdParams)");
 	assert_name(
-		demangler,
 		"_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb0ELb0ELb1ELi1EEEvPT0_"
 		"PT_PfS4_S4_S4_diiiiiiib",
 		"void aiter::add_rmsnorm_quant_kernel<std::bfloat16_t, std::bfloat16_t, 256, 16, "
 		"false, false, true, 1>(std::bfloat16_t*, std::bfloat16_t*, float*, "
 		"std::bfloat16_t*, std::bfloat16_t*, std::bfloat16_t*, double, int, int, int, "
 		"int, int, int, int, bool)");
-	/* Both in one; no type in the name of a function; the beginning of one at the end. */
-	assert_name(demangler, "_Z1fIDF16_DF16bEvv", "void f<_Float16, std::bfloat16_t>()");
-	assert_name(demangler, "_Z6DF16_xIiEvPT_", "void DF16_x<int>(int*)");
-	assert_name(demangler, "_Z1fIDF16", "_Z1fIDF16");
 }
 
-static void test_demangling(void **state)
+/* As those of CUTLASS are: templates of more than the 1,024 characters that C++ runtimes read. */
+static void test_demangling_long_names(void **state)
 {
-	struct demangler demangler = { 0 };
+	static const size_t counts[] = { 1, 100, 150, 500, 1000, 1500, 5000 };
 
 	(void)state;
-	/* Without the C++ runtime names stay as they are. */
-	assert_name(&demangler, "_ZN2ns6kernelIiEEvPT_", "_ZN2ns6kernelIiEEvPT_");
-	demangler_init(&demangler);
-	assert_name(&demangler, "plain_kernel", "plain_kernel");
-	assert_name(&demangler, "_Znonsense", "_Znonsense");
-	if (demangler.demangle) {
-		assert_name(&demangler, "_ZN2ns6kernelIiEEvPT_", "void ns::kernel<int>(int*)");
-		assert_late_types(&demangler);
+	for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+		char *name, *wanted;
+		size_t name_size, wanted_size;
+		FILE *mangled = open_memstream(&name, &name_size);
+		FILE *plain = open_memstream(&wanted, &wanted_size);
+
+		fputs("_Z6kernelI", mangled);
+		fputs("void kernel<", plain);
+		for (size_t i = 0; i < counts[c]; i++) {
+			fprintf(mangled, "Li%zuE", i);
+			fprintf(plain, "%s%zu", i ? ", " : "", i);
+		}
+		fputs("Evv", mangled);
+		fputs(">()", plain);
+		assert_int_equal(fclose(mangled), 0);
+		assert_int_equal(fclose(plain), 0);
+		assert_name(name, counts[c] <= 1000 ? wanted : name);
+		free(name);
+		free(wanted);
 	}
-	demangler_release(&demangler);
+}
+
+/* Made to take all memory, all time or all of the stack: they stay as they are. */
+static void test_demangling_hostile_names(void **state)
+{
+	static const char *const deep[] = {
+		"_Z1f", "F", "_Z1fIX", "ng", "_Z1f", "P", "_Z1fI", "J"
+	};
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	char name[40000];
+
+	(void)state;
+	for (int levels = 20; levels <= 1000; levels += 70) {
+		size_t n = (size_t)snprintf(name, sizeof(name), "_Z1f1aIiiE");
+
+		/* Each is made of the one before, twice: S0_<S0_, S0_>, S1_<S1_, S1_>, … */
+		for (int i = 0; i < levels; i++) {
+			char number[] = { digits[i / 36], digits[i % 36], '\0' };
+			const char *last = number + (i < 36);
+
+			n += (size_t)snprintf(name + n, sizeof(name) - n, "S_IS%s_S%s_E", last,
+					      last);
+		}
+		assert_name(name, name);
+	}
+	for (size_t i = 0; i < sizeof(deep) / sizeof(deep[0]); i += 2)
+		for (size_t length = 900; length < sizeof(name) - 8; length += 1900) {
+			size_t n = (size_t)snprintf(name, sizeof(name), "%s", deep[i]);
+
+			while (n < length)
+				n += (size_t)snprintf(name + n, sizeof(name) - n, "%s",
+						      deep[i + 1]);
+			assert_name(name, name);
+		}
 }
 
 int main(void)
@@ -590,6 +631,8 @@ int main(void)
 		cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_short_names),
 		cmocka_unit_test(test_demangling),
+		cmocka_unit_test(test_demangling_long_names),
+		cmocka_unit_test(test_demangling_hostile_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

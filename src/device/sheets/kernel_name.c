@@ -4,101 +4,20 @@
  */
 #include "device/sheets/kernel_name.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/demangle.h"
+
 #define ANONYMOUS "(anonymous namespace)::"
 #define UNNAMED "<unnamed>::" /* the same in exports of Nsight */
 
-void demangler_init(struct demangler *demangler)
+int kernel_whole_name(const char *name, char **ret_name)
 {
-	*demangler =
-		(struct demangler){ .library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL) };
-	if (!demangler->library)
-		return;
-	*(void **)&demangler->demangle = dlsym(demangler->library, "__cxa_demangle");
-}
+	char *text = demangled(name);
 
-void demangler_release(struct demangler *demangler)
-{
-	if (demangler->library)
-		dlclose(demangler->library);
-	*demangler = (struct demangler){ 0 };
-}
-
-/* Types of 16 bits that C++ runtimes before GCC 13's do not know: they give up on the names of most
- * kernels for AMD's devices. Types that no kernel has stand for them. */
-static const struct {
-	const char *code, *name;
-	const char *stand_in_code, *stand_in_name;
-} late_types[] = {
-	{ "DF16_", "_Float16", "Df", "decimal32" },
-	{ "DF16b", "std::bfloat16_t", "De", "decimal128" },
-};
-
-/* A copy with every `from` made `to`; NULL: no memory. */
-static char *replaced(const char *text, const char *from, const char *to)
-{
-	size_t more = strlen(to) > strlen(from) ? strlen(to) - strlen(from) : 0;
-	size_t n = 0, found = 0;
-	const char *at;
-	char *out;
-
-	for (at = strstr(text, from); at; at = strstr(at + strlen(from), from))
-		found++;
-	out = malloc(strlen(text) + found * more + 1);
-	for (; out && (at = strstr(text, from)); text = at + strlen(from)) {
-		memcpy(out + n, text, (size_t)(at - text));
-		n += (size_t)(at - text);
-		memcpy(out + n, to, strlen(to));
-		n += strlen(to);
-	}
-	if (out)
-		strcpy(out + n, text);
-	return out;
-}
-
-/* text: taken over, may be NULL. */
-static char *replace_in_place(char *text, const char *from, const char *to)
-{
-	char *out = text ? replaced(text, from, to) : NULL;
-
-	free(text);
-	return out;
-}
-
-/* NULL: it has no such type, or cannot be demangled even so. */
-static char *with_late_types(const struct demangler *demangler, const char *name)
-{
-	size_t n = sizeof(late_types) / sizeof(late_types[0]);
-	char *symbol, *text;
-	int status = 0;
-
-	if (!strstr(name, "DF16") || strstr(name, "decimal"))
-		return NULL;
-	symbol = strdup(name);
-	for (size_t i = 0; i < n; i++)
-		symbol = replace_in_place(symbol, late_types[i].code, late_types[i].stand_in_code);
-	text = symbol ? demangler->demangle(symbol, NULL, NULL, &status) : NULL;
-	free(symbol);
-	for (size_t i = 0; text && i < n; i++)
-		text = replace_in_place(text, late_types[i].stand_in_name, late_types[i].name);
-	return text;
-}
-
-int demangler_name(const struct demangler *demangler, const char *name, char **ret_name)
-{
-	char *text = NULL;
-	int status = 0;
-
-	if (demangler->demangle && !strncmp(name, "_Z", 2)) {
-		text = demangler->demangle(name, NULL, NULL, &status);
-		if (!text)
-			text = with_late_types(demangler, name);
-	}
 	if (!text)
 		text = strdup(name);
 	if (!text)

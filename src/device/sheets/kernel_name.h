@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel names for people: demangled, and short. One thread at a time per demangler.
- *
- * The C++ runtime is asked to demangle where the machine has it; it is never linked. Without it
- * names stay as the device gave them.
+ * Kernel names for people: demangled, and short. Pure, any thread.
  */
 #ifndef DEVICE_KERNEL_NAME_H
 #define DEVICE_KERNEL_NAME_H
 
 #include <stddef.h>
 
-struct demangler {
-	void *library; /* NULL: not on this machine */
-	char *(*demangle)(const char *mangled, char *out, size_t *length, int *status);
-};
-
-void demangler_init(struct demangler *demangler);
-void demangler_release(struct demangler *demangler);
 /* The demangled name, or a copy of a name that is not mangled. *ret_name: free() it. */
-int demangler_name(const struct demangler *demangler, const char *name, char **ret_name);
+int kernel_whole_name(const char *name, char **ret_name);
 
 /* The function of a demangled name with its namespaces, without return type, template arguments
  * and parameters; of a kernel that only runs what a template argument says (cutlass::device_kernel,

@@ -20,7 +20,6 @@ int store_init(struct store *store, const struct run *run, const char *label)
 	r = kernel_classes_new(NULL, &store->classes, NULL);
 	if (r < 0)
 		return r;
-	demangler_init(&store->demangler);
 	return 0;
 }
 
@@ -55,7 +54,6 @@ void store_release(struct store *store)
 	if (store->indexed)
 		step_index_release(&store->steps);
 	if (store->classes) {
-		demangler_release(&store->demangler);
 		kernel_classes_free(store->classes);
 	}
 	*store = (struct store){ 0 };
@@ -266,8 +264,7 @@ static const struct store_label *label_of(struct store *store, uint32_t name)
 	}
 	label = &store->labels[name];
 	if (!label->name) {
-		if (demangler_name(&store->demangler, run_string(store->run, name), &label->name) <
-		    0)
+		if (kernel_whole_name(run_string(store->run, name), &label->name) < 0)
 			return NULL;
 	}
 	if (!label->class)

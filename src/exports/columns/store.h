@@ -53,7 +53,6 @@ struct store {
 	size_t n_labels;
 	char **paths; /* by path of the attribution */
 	struct kernel_classes *classes;
-	struct demangler demangler;
 	struct attribution at;
 	bool attributed;
 	struct step_index steps;

@@ -160,14 +160,13 @@ static uint8_t *annotate_text(uint8_t *at, enum perfetto_arg arg, uint64_t iid)
 	return perfetto_annotate(at, arg + UINT64_C(1), ANNOTATION_STRING_IID, iid);
 }
 
-static int put_launch(struct perfetto *p, struct packet *packet, size_t l,
-		      const struct demangler *demangler)
+static int put_launch(struct perfetto *p, struct packet *packet, size_t l)
 {
 	struct row_launch launch = run_launch(p->run, (uint32_t)l);
 	uint64_t iid = launch_iid(p, l);
 	char grid[48], block[48], *name = NULL;
 	uint8_t *at;
-	int r = demangler_name(demangler, run_string(p->run, launch.name), &name);
+	int r = kernel_whole_name(run_string(p->run, launch.name), &name);
 
 	if (r < 0)
 		return r;
@@ -202,7 +201,6 @@ static int put_launch(struct perfetto *p, struct packet *packet, size_t l,
 static int put_launches(struct perfetto *p, struct packet *packet)
 {
 	const struct table_kernel *kernel = &p->run->kernel;
-	struct demangler demangler;
 	int r = 0;
 
 	for (size_t i = 0; i < kernel->n; i++)
@@ -211,12 +209,10 @@ static int put_launches(struct perfetto *p, struct packet *packet)
 	p->launch_at = calloc(p->n_launches + 1, sizeof(*p->launch_at));
 	if (!p->launch_at)
 		return -ENOMEM;
-	demangler_init(&demangler);
 	for (size_t l = 0; r == 0 && l < p->n_launches; l++) {
-		r = put_launch(p, packet, l, &demangler);
+		r = put_launch(p, packet, l);
 		p->launch_at[l + 1] = (uint32_t)p->launch_bytes.size;
 	}
-	demangler_release(&demangler);
 	return r;
 }
 

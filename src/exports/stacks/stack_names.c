@@ -130,12 +130,10 @@ void stack_track_name(const struct run *run, const struct stack_track *track, ch
 void stack_labels_init(struct stack_labels *labels, const struct run *run)
 {
 	*labels = (struct stack_labels){ .run = run };
-	demangler_init(&labels->demangler);
 }
 
 void stack_labels_release(struct stack_labels *labels)
 {
-	demangler_release(&labels->demangler);
 	interned_release(&labels->texts);
 	free(labels->of_string);
 	free(labels->of_launch);
@@ -153,7 +151,7 @@ static int intern_label(struct stack_labels *labels, const char *text, uint32_t 
 static int demangled(struct stack_labels *labels, const char *name, uint32_t *ret_label)
 {
 	char *text;
-	int r = demangler_name(&labels->demangler, name, &text);
+	int r = kernel_whole_name(name, &text);
 
 	if (r == 0) {
 		r = intern_label(labels, text, ret_label);

@@ -123,7 +123,6 @@ void stack_row_name(const struct run *run, const struct stack_ref *ref, char *ou
 /* Names as they are shown, kernels demangled, each text once; ids from 1. */
 struct stack_labels {
 	const struct run *run;
-	struct demangler demangler;
 	struct interned texts;
 	uint32_t *of_string, *of_launch; /* 0: not asked for yet */
 	size_t string_capacity, launch_capacity;

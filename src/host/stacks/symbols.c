@@ -23,11 +23,11 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/cmp.h"
-#include "base/dynlib.h"
 #include "base/hash_map.h"
 #include "base/interned.h"
 #include "base/read_at.h"
 #include "base/small_file.h"
+#include "base/text/demangle.h"
 
 #define TABLE_BYTES ((uint64_t)512 << 20) /* larger tables are skipped */
 #define NAME_BYTES 4096
@@ -97,7 +97,6 @@ struct symbols {
 	int64_t jit_read_ns, jit_took_ns; /* 0: never */
 	char jit_path[64];
 	struct interned texts;
-	char *(*demangle)(const char *, char *, size_t *, int *);
 };
 
 static bool read_exactly(int fd, void *to, size_t size, uint64_t offset)
@@ -537,12 +536,9 @@ void symbols_refresh(struct symbols *s)
 /* What symbols_name says, as an id. Names come from files: nothing in them may steer a terminal. */
 static uint32_t text_id(struct symbols *s, const char *name, const char *where)
 {
-	char *plain = NULL, *text = NULL;
+	char *plain = demangled(name), *text = NULL;
 	uint32_t id = 0;
-	int status;
 
-	if (s->demangle && !strncmp(name, "_Z", 2) && strlen(name) < NAME_BYTES / 2)
-		plain = s->demangle(name, NULL, NULL, &status);
 	if (asprintf(&text, "%s (%s)", plain ? plain : name, where) >= 0) {
 		for (char *c = text; *c; c++)
 			if ((unsigned char)*c < ' ' || *c == 0x7f)
@@ -747,11 +743,9 @@ bool symbols_file(const struct symbols *s, size_t number, const char **ret_path,
 
 struct symbols *symbols_open(pid_t pid)
 {
-	static const char *const libraries[] = { "libstdc++.so.6", NULL };
 	struct symbols *s = calloc(1, sizeof(*s));
 	char path[64], pids[256];
 	const char *inner;
-	void *library;
 
 	if (!s)
 		return NULL;
@@ -762,10 +756,6 @@ struct symbols *symbols_open(pid_t pid)
 	inner = strrchr(pids, '\t') ? strrchr(pids, '\t') + 1 : pids;
 	snprintf(s->jit_path, sizeof(s->jit_path), "/proc/%d/root/tmp/perf-%d.map", (int)pid,
 		 *inner ? atoi(inner) : (int)pid);
-	library = dynlib_open(libraries, NULL);
-	if (library)
-		dynlib_symbols(library, &(struct dynlib_symbol){ "__cxa_demangle", &s->demangle },
-			       1);
 	read_maps(s);
 	return s;
 }

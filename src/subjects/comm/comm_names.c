@@ -13,7 +13,7 @@
 #include "subjects/comm/comm_names.h"
 
 /* In this order: names of expert-parallel kernels hold those of what they are built on. Also as the
- * compiler writes namespaces, for machines that cannot demangle. */
+ * compiler writes namespaces: what was cut cannot be demangled. */
 static const struct {
 	const char *text;
 	enum comm_transport transport;
@@ -59,12 +59,10 @@ void comm_names_init(struct comm_names *names, const struct run *run,
 		     const struct kernel_classes *classes)
 {
 	*names = (struct comm_names){ .run = run, .classes = classes };
-	demangler_init(&names->demangler);
 }
 
 void comm_names_release(struct comm_names *names)
 {
-	demangler_release(&names->demangler);
 	for (size_t i = 0; i < names->n; i++)
 		free(names->texts[i]);
 	free(names->texts);
@@ -96,7 +94,7 @@ static int name_launch(struct comm_names *names, uint32_t launch, struct comm_la
 {
 	const char *raw = run_string(names->run, run_launch(names->run, launch).name);
 	char *text = NULL, *brief = NULL;
-	int r = demangler_name(&names->demangler, raw, &text);
+	int r = kernel_whole_name(raw, &text);
 
 	*ret = (struct comm_launch){ .looked_at = 1 };
 	if (r >= 0)

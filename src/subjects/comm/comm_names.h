@@ -20,7 +20,6 @@ struct comm_launch {
 struct comm_names {
 	const struct run *run;
 	const struct kernel_classes *classes;
-	struct demangler demangler;
 	struct comm_launch *launches; /* by launch id */
 	size_t launches_capacity;
 	char **texts; /* each once */

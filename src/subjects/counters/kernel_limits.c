@@ -414,8 +414,7 @@ static void compute_occupancy(const struct run *run, const struct measured *laun
 		row->waves = counted ? value_of(sum / (double)counted) : waves;
 }
 
-static int make_limit_row(struct of_kernel *of, const struct demangler *demangler,
-			  struct kernel_limit_row *row)
+static int make_limit_row(struct of_kernel *of, struct kernel_limit_row *row)
 {
 	row->kernel = of->rows->kernel;
 	row->first = of->rows->kernel_first;
@@ -426,8 +425,8 @@ static int make_limit_row(struct of_kernel *of, const struct demangler *demangle
 		row->figures += value->known;
 	}
 	derive_figures(of, row);
-	if (demangler_name(demangler, row->kernel ? run_string(of->run, row->kernel) : "(no name)",
-			   &row->name) < 0)
+	if (kernel_whole_name(row->kernel ? run_string(of->run, row->kernel) : "(no name)",
+			      &row->name) < 0)
 		return -ENOMEM;
 	return kernel_short_name(row->name, &row->short_name);
 }
@@ -512,7 +511,6 @@ static int fill_limits(const struct run *run, const struct peaks_file *peaks,
 		       const struct launch_metrics *metrics, const struct paired_sums *sums,
 		       struct kernel_limits *limits)
 {
-	struct demangler demangler;
 	struct measured *launches;
 	size_t n_launches;
 	int r = list_measured(run, &launches, &n_launches);
@@ -522,7 +520,6 @@ static int fill_limits(const struct run *run, const struct peaks_file *peaks,
 	limits->launches = n_launches;
 	limits->device = efficiency_device_of(run, peaks, (uint16_t)launches->shard,
 					      launches->device);
-	demangler_init(&demangler);
 	/* Rows of a kernel are side by side. */
 	for (size_t i = 0, end; r >= 0 && i < metrics->n; i = end) {
 		for (end = i;
@@ -531,9 +528,8 @@ static int fill_limits(const struct run *run, const struct peaks_file *peaks,
 		r = make_limit_row(
 			&(struct of_kernel){
 				.run = run, .rows = &metrics->rows[i], .n = end - i, .sums = sums },
-			&demangler, &limits->rows[limits->n++]);
+			&limits->rows[limits->n++]);
 	}
-	demangler_release(&demangler);
 	qsort(limits->rows, limits->n, sizeof(*limits->rows), by_kernel);
 	for (size_t i = 0, k = 0; r >= 0 && i < limits->n; i++) {
 		struct kernel_limit_row *row = &limits->rows[i];

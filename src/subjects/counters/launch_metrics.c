@@ -196,12 +196,12 @@ static int doubt_rows(const struct run *run, struct launch_metrics *m)
 }
 
 /* Of the kernel of all n rows, which is kept in ret_whole. */
-static int name_kernel(const struct run *run, const struct demangler *demangler,
-		       struct launch_metric_row *rows, size_t n, char **ret_whole)
+static int name_kernel(const struct run *run, struct launch_metric_row *rows, size_t n,
+		       char **ret_whole)
 {
 	char *whole, *name, cut[LAUNCH_METRIC_NAME_MOST + 1] = "";
 	size_t length;
-	int r = demangler_name(demangler, run_string(run, rows->kernel), &whole);
+	int r = kernel_whole_name(run_string(run, rows->kernel), &whole);
 
 	if (r < 0)
 		return r;
@@ -265,13 +265,11 @@ static int make_entries(const struct run *run, struct entry **ret_entries)
 /* Rows of a kernel are side by side. */
 static int name_kernels(const struct run *run, struct launch_metrics *m)
 {
-	struct demangler demangler;
 	int r = 0;
 
 	m->names = calloc(m->n, sizeof(*m->names));
 	if (!m->names)
 		return -ENOMEM;
-	demangler_init(&demangler);
 	for (size_t i = 0, end; r >= 0 && i < m->n; i = end) {
 		size_t first = m->rows[i].first;
 
@@ -279,9 +277,8 @@ static int name_kernels(const struct run *run, struct launch_metrics *m)
 			first = m->rows[end].first < first ? m->rows[end].first : first;
 		for (size_t k = i; k < end; k++)
 			m->rows[k].kernel_first = first;
-		r = name_kernel(run, &demangler, &m->rows[i], end - i, &m->names[m->kernels++]);
+		r = name_kernel(run, &m->rows[i], end - i, &m->names[m->kernels++]);
 	}
-	demangler_release(&demangler);
 	return r;
 }
 

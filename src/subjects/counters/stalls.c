@@ -241,7 +241,6 @@ static int add_lines(const struct run *run, const struct entry *entries, size_t 
 static int name_kernels(const struct run *run, const struct entry *entries, size_t n,
 			struct stalls *stalls)
 {
-	struct demangler demangler;
 	struct kernel_alias *aliases = NULL;
 	size_t kernels = 0;
 	int r = 0;
@@ -252,15 +251,13 @@ static int name_kernels(const struct run *run, const struct entry *entries, size
 	aliases = array_new(kernels, sizeof(*aliases));
 	if (!stalls->kernels || !aliases)
 		r = -ENOMEM;
-	demangler_init(&demangler);
 	for (size_t i = 0; r >= 0 && i < n; i++) {
 		struct stalled_kernel *kernel;
 
 		if (!i || entries[i].kernel != entries[i - 1].kernel) {
 			kernel = &stalls->kernels[stalls->n_kernels++];
 			*kernel = (struct stalled_kernel){ .samples = 0 };
-			r = demangler_name(&demangler, run_string(run, entries[i].kernel),
-					   &kernel->name);
+			r = kernel_whole_name(run_string(run, entries[i].kernel), &kernel->name);
 			if (r >= 0)
 				r = kernel_short_name(kernel->name, &kernel->short_name);
 			aliases[stalls->n_kernels - 1] =
@@ -268,7 +265,6 @@ static int name_kernels(const struct run *run, const struct entry *entries, size
 		}
 		stalls->kernels[stalls->n_kernels - 1].samples += entries[i].samples;
 	}
-	demangler_release(&demangler);
 	if (r >= 0)
 		r = kernel_aliases_tell_apart(aliases, kernels);
 	free(aliases);

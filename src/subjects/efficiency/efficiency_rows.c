@@ -29,7 +29,6 @@ struct builder {
 	const struct selection *sel;
 	const struct kernel_classes *classes;
 	struct efficiency *out;
-	struct demangler demangler;
 	struct attribution at;
 	struct attribution_cursor cursor;
 	bool placed;
@@ -57,8 +56,8 @@ static int class_index(struct builder *b, uint32_t launch, size_t *ret_index)
 	char *text;
 
 	if (!b->class_of[launch]) {
-		if (demangler_name(&b->demangler,
-				   run_string(b->run, run_launch(b->run, launch).name), &text) < 0)
+		if (kernel_whole_name(run_string(b->run, run_launch(b->run, launch).name), &text) <
+		    0)
 			return -ENOMEM;
 		class = kernel_class_of(b->classes, text);
 		free(text);
@@ -325,9 +324,7 @@ int efficiency_rows_fill(const struct run *run, const struct selection *sel,
 	int r;
 
 	find_roof(e);
-	demangler_init(&b.demangler);
 	r = e->on_device ? class_rows(&b) : op_rows(run, ops, e);
-	demangler_release(&b.demangler);
 	free(b.class_of);
 	free(b.op_of);
 	free(b.op_time);

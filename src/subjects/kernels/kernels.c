@@ -314,14 +314,12 @@ static int analyze_kernels(struct kernels_builder *b, struct kernels *ret_kernel
 	struct kernels kernels;
 	int r;
 
-	demangler_init(&b->demangler);
 	r = build_kernels(b);
 	kernels = (struct kernels){ .rows = b->rows, .n = b->n };
 	if (r >= 0)
 		finish_kernels(b, &kernels);
 	else
 		kernels_release(&kernels);
-	demangler_release(&b->demangler);
 	free(b->keys);
 	hash_map_release(&b->map);
 	free(b->row_of);

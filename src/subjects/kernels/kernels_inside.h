@@ -31,7 +31,6 @@ struct kernels_builder {
 	const struct selection *sel;
 	enum kernels_by by;
 	const struct kernel_classes *classes;
-	struct demangler demangler;
 	const struct attribution *at; /* NULL: places are not looked up */
 	struct attribution_cursor cursor;
 	bool placed; /* places are asked for, if there are kernels */

@@ -48,7 +48,7 @@ static int class_of(struct kernels_builder *b, uint32_t name, const char **ret_c
 	if (!b->class_of[name]) {
 		char *text;
 
-		if (demangler_name(&b->demangler, run_string(b->run, name), &text) < 0)
+		if (kernel_whole_name(run_string(b->run, name), &text) < 0)
 			return -ENOMEM;
 		b->class_of[name] = kernel_class_of(b->classes, text);
 		free(text);
@@ -190,7 +190,7 @@ static int named_row(struct kernels_builder *b, uint32_t name, struct kernel_row
 {
 	const char *text = name ? run_string(b->run, name) : "(no name)", *class;
 
-	if (demangler_name(&b->demangler, text, &row->name) < 0 ||
+	if (kernel_whole_name(text, &row->name) < 0 ||
 	    kernel_short_name(row->name, &row->short_name) < 0 || class_of(b, name, &class) < 0)
 		return -ENOMEM;
 	row->name_id = name;

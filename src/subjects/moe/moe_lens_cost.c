@@ -56,7 +56,7 @@ static struct moe_cost_row *row_of(const struct moe_names *names, struct moe_cos
 		return NULL;
 	row = &cost->rows[cost->n++];
 	*row = (struct moe_cost_row){ .name_id = name };
-	if (demangler_name(&names->demangler, run_string(names->run, name), &row->name) < 0 ||
+	if (kernel_whole_name(run_string(names->run, name), &row->name) < 0 ||
 	    kernel_short_name(row->name, &row->short_name) < 0)
 		return NULL;
 	return row;

@@ -42,7 +42,6 @@ struct moe_kernel {
 struct moe_names {
 	const struct run *run;
 	const struct kernel_classes *classes;
-	struct demangler demangler;
 	regex_t *regexes;
 	struct moe_word *words; /* by string id */
 	size_t words_capacity;

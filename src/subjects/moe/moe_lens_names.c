@@ -80,7 +80,6 @@ int moe_names_init(struct moe_names *names, const struct run *run,
 		   const struct kernel_classes *classes)
 {
 	*names = (struct moe_names){ .run = run, .classes = classes };
-	demangler_init(&names->demangler);
 	names->regexes = calloc(N_WORDS, sizeof(*names->regexes));
 	for (size_t i = 0; names->regexes && i < N_WORDS; i++) {
 		if (!regcomp(&names->regexes[i], words[i].pattern,
@@ -101,7 +100,6 @@ void moe_names_release(struct moe_names *names)
 	free(names->regexes);
 	free(names->words);
 	free(names->kernels);
-	demangler_release(&names->demangler);
 }
 
 static int look_at_word(const struct moe_names *names, const char *text, struct moe_word *ret_word)
@@ -203,9 +201,8 @@ int moe_names_kernel(struct moe_names *names, uint32_t launch, struct moe_kernel
 	if (r < 0)
 		return r;
 	if (!names->kernels[launch].looked_at) {
-		r = demangler_name(&names->demangler,
-				   run_string(names->run, run_launch(names->run, launch).name),
-				   &text);
+		r = kernel_whole_name(run_string(names->run, run_launch(names->run, launch).name),
+				      &text);
 		if (r < 0)
 			return r;
 		class = kernel_class_of(names->classes, text);

@@ -279,23 +279,20 @@ static int find_optimizer(const struct finder *f, const struct sequence *s, uint
 	static const char *const words[] = { "multi_tensor_apply", "adam", "sgd", NULL };
 	const struct table_range *range = &f->run->range;
 	uint32_t turns = f->names[anchor].count, ranges = 0;
-	struct demangler demangler;
 	int r = 0;
 
 	*ret_found = false;
-	demangler_init(&demangler);
 	for (uint32_t name = 1; r >= 0 && name < f->n_names && !*ret_found; name++) {
 		char *text;
 
 		if (f->names[name].count + 1 < turns || !f->names[name].count)
 			continue;
-		r = demangler_name(&demangler, run_string(f->run, name), &text);
+		r = kernel_whole_name(run_string(f->run, name), &text);
 		if (r < 0)
 			break;
 		*ret_found = contains_any(text, words);
 		free(text);
 	}
-	demangler_release(&demangler);
 	for (size_t i = 0; i < range->n; i++)
 		if (range->shard[i] == s->shard)
 			ranges +=
@@ -481,7 +478,6 @@ static int find_in(struct finder *f, const struct sequence *s, struct iterations
 
 static int find_iterations(struct finder *f, struct iterations *it)
 {
-	struct demangler demangler;
 	uint32_t first = 0, anchor = 0, turns = 0;
 	int r = 0;
 
@@ -500,9 +496,7 @@ static int find_iterations(struct finder *f, struct iterations *it)
 	}
 	if (r < 0 || !anchor)
 		return r;
-	demangler_init(&demangler);
-	r = demangler_name(&demangler, run_string(f->run, anchor), &it->anchor);
-	demangler_release(&demangler);
+	r = kernel_whole_name(run_string(f->run, anchor), &it->anchor);
 	return r;
 }
 

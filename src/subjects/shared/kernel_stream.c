@@ -32,7 +32,6 @@ int kernel_stream_init(struct kernel_stream *stream, const struct run *run,
 		kernel_classes_free(stream->classes);
 		return r;
 	}
-	demangler_init(&stream->demangler);
 	return 0;
 }
 
@@ -41,7 +40,6 @@ void kernel_stream_release(struct kernel_stream *stream)
 	for (size_t i = 0; i < stream->n_labels; i++)
 		free(stream->labels[i].name);
 	free(stream->labels);
-	demangler_release(&stream->demangler);
 	attribution_release(&stream->at);
 	kernel_classes_free(stream->classes);
 	*stream = (struct kernel_stream){ 0 };
@@ -62,7 +60,7 @@ static int find_label(struct kernel_stream *s, uint32_t name, const struct kerne
 	if (!label->name) {
 		const char *text = name ? run_string(s->run, name) : "(no name)";
 
-		if (demangler_name(&s->demangler, text, &label->name) < 0)
+		if (kernel_whole_name(text, &label->name) < 0)
 			return -ENOMEM;
 	}
 	if (!label->class) {

@@ -25,7 +25,6 @@ struct kernel_stream {
 	size_t next;
 	bool all; /* nothing is left out */
 	struct attribution at;
-	struct demangler demangler;
 	struct kernel_classes *classes;
 	struct kernel_label *labels; /* by string id */
 	size_t n_labels;

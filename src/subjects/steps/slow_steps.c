@@ -281,12 +281,10 @@ static void compare_parts(const struct account *a, const struct account *usual,
 static int compare_kernels(const struct looking *l, const struct account *a,
 			   const struct account *usual, struct slow_step *step)
 {
-	struct demangler demangler;
 	int r = 0;
 
 	if (!step->device_known.known)
 		return 0;
-	demangler_init(&demangler);
 	for (size_t k = 0; r >= 0 && k < SLOW_KERNELS; k++) {
 		size_t most = 0;
 		double extra = 0;
@@ -300,8 +298,8 @@ static int compare_kernels(const struct looking *l, const struct account *a,
 		if (extra <= 0)
 			break;
 		a->kernel_ns[most] = 0; /* not once more */
-		r = demangler_name(&demangler,
-				   most ? run_string(l->run, (uint32_t)most) : "(no name)", &name);
+		r = kernel_whole_name(most ? run_string(l->run, (uint32_t)most) : "(no name)",
+				      &name);
 		if (r < 0)
 			break;
 		r = kernel_short_name(name, &step->kernels[k].name);
@@ -309,7 +307,6 @@ static int compare_kernels(const struct looking *l, const struct account *a,
 		step->kernels[k].extra_ns = extra;
 		step->n_kernels += r >= 0;
 	}
-	demangler_release(&demangler);
 	return r;
 }
 
