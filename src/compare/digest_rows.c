@@ -226,8 +226,7 @@ static const char *raw_name(const struct digest_builder *b, uint32_t id)
 static int name_kernel(const struct digest_builder *b, void *context, uint64_t key,
 		       struct digest_row *row)
 {
-	const struct row_names *names = context;
-
+	(void)context;
 	if (kernel_whole_name(raw_name(b, (uint32_t)key), &row->name) < 0)
 		return -ENOMEM;
 	return kernel_short_name(row->name, &row->short_name);

@@ -27,6 +27,7 @@
 #include "counters/api.h"
 #include "counters/sets.h"
 #include "device/sheets/kernel_class.h"
+#include "exact/calls.h"
 #include "exact/patience.h"
 #include "exact/pc_samples.h"
 #include "exact/ranges.h"
@@ -46,66 +47,6 @@
 #define TURNS_GROW 9   /* times, each to twice as many launches */
 #define REPLAY_TURN 8  /* launches that are replayed before another group has its turn */
 #define REPLAY_NS 2e9  /* for all passes of a kernel; less than others wait for a change */
-
-enum call_use {
-	LAUNCH,
-	LAUNCH_OF_THREAD, /* its stream 0 is the thread's */
-	LAUNCH_COOPERATIVE,
-	LAUNCH_COOPERATIVE_OF_THREAD,
-	LAUNCH_WITH_CONFIG,
-	LAUNCH_WITH_CONFIG_OF_THREAD,
-	LAUNCHES = LAUNCH_WITH_CONFIG_OF_THREAD,
-	GRAPH,
-	GRAPH_OF_THREAD,
-	COOPERATIVE_GPUS,
-	CAPTURE_BEGINS,
-	CAPTURE_ENDS,
-	STREAM_BEGINS,
-	STREAM_BEGINS_WITH_PRIORITY,
-	STREAM_ENDS,
-	STREAM_ENDS_OLD,
-	SHARES_MEMORY, /* with another process or GPU */
-};
-static const struct {
-	CUpti_CallbackId id;
-	enum call_use use;
-} calls[] = {
-#define CALL(name, use)                                                                            \
-	{                                                                                          \
-		CUPTI_DRIVER_TRACE_CBID_##name, use                                                \
-	}
-	CALL(cuLaunchKernel, LAUNCH),
-	CALL(cuLaunchKernel_ptsz, LAUNCH_OF_THREAD),
-	CALL(cuLaunchCooperativeKernel, LAUNCH_COOPERATIVE),
-	CALL(cuLaunchCooperativeKernel_ptsz, LAUNCH_COOPERATIVE_OF_THREAD),
-	CALL(cuLaunchKernelEx, LAUNCH_WITH_CONFIG),
-	CALL(cuLaunchKernelEx_ptsz, LAUNCH_WITH_CONFIG_OF_THREAD),
-	CALL(cuLaunchCooperativeKernelMultiDevice, COOPERATIVE_GPUS),
-	CALL(cuGraphLaunch, GRAPH),
-	CALL(cuGraphLaunch_ptsz, GRAPH_OF_THREAD),
-	CALL(cuStreamBeginCapture, CAPTURE_BEGINS),
-	CALL(cuStreamBeginCapture_ptsz, CAPTURE_BEGINS),
-	CALL(cuStreamBeginCapture_v2, CAPTURE_BEGINS),
-	CALL(cuStreamBeginCapture_v2_ptsz, CAPTURE_BEGINS),
-	CALL(cuStreamBeginCaptureToGraph, CAPTURE_BEGINS),
-	CALL(cuStreamBeginCaptureToGraph_ptsz, CAPTURE_BEGINS),
-	CALL(cuStreamEndCapture, CAPTURE_ENDS),
-	CALL(cuStreamEndCapture_ptsz, CAPTURE_ENDS),
-	CALL(cuStreamCreate, STREAM_BEGINS),
-	CALL(cuStreamCreateWithPriority, STREAM_BEGINS_WITH_PRIORITY),
-	CALL(cuStreamDestroy, STREAM_ENDS_OLD),
-	CALL(cuStreamDestroy_v2, STREAM_ENDS),
-	CALL(cuCtxEnablePeerAccess, SHARES_MEMORY),
-	CALL(cuIpcGetMemHandle, SHARES_MEMORY),
-	CALL(cuIpcOpenMemHandle, SHARES_MEMORY),
-	CALL(cuIpcOpenMemHandle_v2, SHARES_MEMORY),
-	CALL(cuMemExportToShareableHandle, SHARES_MEMORY),
-	CALL(cuMemImportFromShareableHandle, SHARES_MEMORY),
-	CALL(cuMemPoolExportPointer, SHARES_MEMORY),
-	CALL(cuMemPoolImportPointer, SHARES_MEMORY),
-	CALL(cuMulticastCreate, SHARES_MEMORY),
-#undef CALL
-};
 
 /* A kernel by its name: whether it is counted, and what is to be counted next of it. */
 struct kernel {
@@ -371,66 +312,11 @@ static bool place_is_chosen(void)
 	return false;
 }
 
-static bool is_of_thread(enum call_use use)
-{
-	return use == LAUNCH_OF_THREAD || use == LAUNCH_COOPERATIVE_OF_THREAD ||
-	       use == LAUNCH_WITH_CONFIG_OF_THREAD || use == GRAPH_OF_THREAD;
-}
-
-/* Those of the per-thread streams have the same members, and those of cooperative launches begin alike. */
-static const CUlaunchConfig *config_of(enum call_use use, const void *given)
-{
-	const cuLaunchKernelEx_params *extended = given;
-
-	return use == LAUNCH_WITH_CONFIG || use == LAUNCH_WITH_CONFIG_OF_THREAD ? extended->config
-										: NULL;
-}
-
-static void read_params(enum call_use use, const void *given, struct row_launch *launch)
-{
-	const cuLaunchKernel_params *plain = given;
-	const CUlaunchConfig *config = config_of(use, given);
-
-	launch->grid_x = config ? config->gridDimX : plain->gridDimX;
-	launch->grid_y = config ? config->gridDimY : plain->gridDimY;
-	launch->grid_z = config ? config->gridDimZ : plain->gridDimZ;
-	launch->block_x = config ? config->blockDimX : plain->blockDimX;
-	launch->block_y = config ? config->blockDimY : plain->blockDimY;
-	launch->block_z = config ? config->blockDimZ : plain->blockDimZ;
-	launch->dynamic_shared_bytes = config ? config->sharedMemBytes : plain->sharedMemBytes;
-}
-
-static void mark_stream(const CUpti_CallbackData *data, enum call_use use)
-{
-	const cuLaunchKernel_params *plain = data->functionParams;
-	const CUlaunchConfig *config = config_of(use, data->functionParams);
-	const cuGraphLaunch_params *graph = data->functionParams;
-	CUstream stream = use == GRAPH || use == GRAPH_OF_THREAD ? graph->hStream
-			  : config				 ? config->hStream
-								 : plain->hStream;
-
-	streams_mark(data->context, stream_named(stream, is_of_thread(use)));
-}
-
 /* With the lock; a kernel that may be replayed also has the driver for itself, to the end of its launch. */
 static enum replay_answer replay_of_launch_begun(const CUpti_CallbackData *data, enum call_use use,
 						 const struct kernel *kernel, size_t group)
 {
-	const cuLaunchKernel_params *plain = data->functionParams;
-	const cuLaunchKernelEx_params *extended = data->functionParams;
-	const CUlaunchConfig *config = config_of(use, data->functionParams);
-	bool cooperative = use == LAUNCH_COOPERATIVE || use == LAUNCH_COOPERATIVE_OF_THREAD;
-	struct replay_launch launch = {
-		.function = config ? extended->f : plain->f,
-		.parameters = config ? extended->kernelParams : plain->kernelParams,
-		/* Cooperative launches have none. */
-		.extra = cooperative ? NULL
-			 : config    ? extended->extra
-				     : plain->extra,
-		.attributes = config ? config->attrs : NULL,
-		.n_attributes = config ? config->numAttrs : 0,
-		.cooperative = cooperative,
-	};
+	struct replay_launch launch = call_launch(use, data->functionParams);
 	enum replay_answer answer = replay_of_kernel(kernel, group);
 
 	if (answer == REPLAY_FIT &&
@@ -450,7 +336,7 @@ static void add_launch(const CUpti_CallbackData *data, struct kernel *kernel, en
 				       .launch.name = kernel->name,
 				       .context = data->contextUid,
 				       .number = ++numbered };
-	read_params(use, data->functionParams, &launched->launch);
+	call_shape(use, data->functionParams, &launched->launch);
 	moescope_launch_begins(&launched->launch, launched->number);
 }
 
@@ -480,7 +366,7 @@ static void note_launch(const CUpti_CallbackData *data, enum call_use use,
 	if (first_context != data->context || (kernel && kernel->talks))
 		replay_process_shares();
 	if (!kernel || kernel->talks)
-		mark_stream(data, use);
+		streams_mark(data->context, call_stream(use, data->functionParams));
 }
 
 /* The window for it; false: it is not counted. */
@@ -608,7 +494,7 @@ static void graph_begins(const CUpti_CallbackData *data, enum call_use use)
 	close_window();
 	/* It may have any kernel. */
 	if (use != COOPERATIVE_GPUS)
-		mark_stream(data, use);
+		streams_mark(data->context, call_stream(use, data->functionParams));
 	else
 		replay_process_shares();
 	pthread_mutex_unlock(&lock);
@@ -676,7 +562,7 @@ static void driver_called(CUpti_CallbackId id, const CUpti_CallbackData *data)
 		if (replay_goes_on() && hold())
 			pthread_mutex_unlock(&lock);
 	}
-	for (size_t i = 0; i < COUNT(calls); i++)
+	for (size_t i = 0; i < n_calls; i++)
 		if (calls[i].id == id)
 			use_call(calls[i].use, data);
 	if (replays && !begins)
@@ -793,7 +679,7 @@ static int subscribe(struct err *err)
 	CUpti_SubscriberHandle subscriber;
 	CUptiResult result = counter_api.cuptiSubscribe(&subscriber, called_back, NULL);
 
-	for (size_t i = 0; result == CUPTI_SUCCESS && i < COUNT(calls); i++)
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < n_calls; i++)
 		result = counter_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
 							 calls[i].id);
 	if (result == CUPTI_SUCCESS)

@@ -9,6 +9,7 @@
 #include "ingest/kineto/kineto_inside.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/json_read.h"
