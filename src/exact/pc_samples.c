@@ -68,7 +68,7 @@ static struct sampled contexts[CONTEXTS_MOST];
 static struct name_filter chosen_kernels = KERNEL_FILTER;
 static CUpti_PCSamplingData *fetched;
 static uint64_t taken, lost, of_driver, times_full;
-static bool sums_told; /* nothing is recorded any more */
+static bool sums_told;			      /* nothing is recorded any more */
 static _Atomic uint32_t period;		      /* a sample every 2^period cycles */
 static _Atomic uint64_t too_many, unfinished; /* contexts */
 
