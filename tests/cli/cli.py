@@ -115,6 +115,13 @@ def record(name="a.mscope", steps=6, *options):
     return name
 
 
+def as_in_source(name):
+    """A C++ symbol by binutils; other names as they are."""
+    if not name.startswith("_Z"):
+        return name
+    return subprocess.run(["c++filt", "-r", name], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
 def main():
     wanted = sys.argv[1:]
     failed = 0

@@ -699,6 +699,9 @@ def moments_are_marked_from_outside():
     program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     looking = subprocess.Popen([os.environ["MOESCOPE"], "attach", "-qo", "a.mscope", str(program.pid)])
     try:
+        # Before it, who watches the machine is the first of the run.
+        while not glob.glob(f"a.mscope/*-{program.pid}-stacks.mst"):
+            equal(looking.poll(), None)
         while moescope("mark", "a.mscope", "first").status != 0:
             equal(looking.poll(), None)
         r = moescope("mark", str(program.pid), "a \u202e second")

@@ -113,7 +113,7 @@ def as_in_source(rows_by_name):
     symbols = [row[0] for row in rows_by_name if row[0].startswith("_Z")]
     if not symbols:
         return rows_by_name
-    done = subprocess.run(["c++filt"], input="\n".join(symbols), stdout=subprocess.PIPE, text=True,
+    done = subprocess.run(["c++filt", "-r"], input="\n".join(symbols), stdout=subprocess.PIPE, text=True,
                           check=True)
     read = dict(zip(symbols, done.stdout.splitlines()))
     return sorted([read.get(row[0], row[0]), *row[1:]] for row in rows_by_name)
