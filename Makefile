@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 600
 BENCH_LARGEST ?= 10000000
 
 .PHONY: all demo test test-all check examples gpu-test gpu-soak gpu-bench bench lab-conformance lab-servers lint \
-	fuzz install deps clean
+	fuzz install deps clean portable
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -36,6 +36,12 @@ test-all:
 check:
 	@tools/deps.sh build test
 	@python3 tools/run_tests.py --build $(BUILD) --quick $(TEST_OPTIONS)
+
+# To take along, with the sources, to a machine with a GPU on which nothing can be installed.
+PORTABLE ?= build-gpu
+portable:
+	@tools/deps.sh build
+	@tools/portable.sh $(PORTABLE)
 
 # The CUDA examples, with nvcc; says what is missing without it.
 examples:

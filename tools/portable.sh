@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# portable.sh OUT: moescope in a folder of a few megabytes, for machines on which nothing can be installed, such as GPU
-# nodes. Libraries that are optional are left out; the others but the C library lie in OUT/libs. With what the checks in
-# tests/gpu need: OUT is their BUILD.
+# portable.sh OUT: what the checks in tests/gpu run, in a folder of a few megabytes beside the sources, for machines with
+# a GPU on which nothing can be installed. Optional libraries are left out; the others but the C library are in OUT/libs.
+# There: python3 tests/gpu/soak.py OUT.
 set -eu
 [ $# = 1 ] || { echo "usage: portable.sh OUT" >&2; exit 2; }
 mkdir -p "$1/libs" "$1/tests"
