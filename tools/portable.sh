@@ -20,7 +20,7 @@ done
 ninja --quiet -C $build
 
 for file in $build/moescope* $build/libmoescope*.so; do
-	[ -f "$file" ] && cp "$file" "$out/"
+	if [ -f "$file" ]; then cp "$file" "$out/"; fi
 done
 for file in count-steps libheap_report.so libwatch_frees.so; do
 	cp "$build/tests/$file" "$out/tests/"

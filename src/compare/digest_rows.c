@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text/demangle.h"
 #include "compare/digest_inside.h"
 #include "device/sheets/kernel_class.h"
 #include "device/sheets/kernel_name.h"
@@ -227,7 +228,7 @@ static int name_kernel(const struct digest_builder *b, void *context, uint64_t k
 		       struct digest_row *row)
 {
 	(void)context;
-	if (kernel_whole_name(raw_name(b, (uint32_t)key), &row->name) < 0)
+	if (demangled(raw_name(b, (uint32_t)key), &row->name) < 0)
 		return -ENOMEM;
 	return kernel_short_name(row->name, &row->short_name);
 }
@@ -287,7 +288,7 @@ static int find_class(const struct digest_builder *b, struct row_names *names, u
 		       (names->class_of_capacity - old) * sizeof(*names->class_of));
 	}
 	if (!names->class_of[name]) {
-		if (kernel_whole_name(raw_name(b, name), &text) < 0)
+		if (demangled(raw_name(b, name), &text) < 0)
 			return -ENOMEM;
 		class = kernel_class_of(names->classes, text);
 		free(text);

@@ -115,11 +115,12 @@ def record(name="a.mscope", steps=6, *options):
     return name
 
 
-def as_in_source(name):
-    """A C++ symbol by binutils; other names as they are."""
+def as_in_source(name, known=()):
+    """A C++ symbol by binutils, in whole where it was cut from one that is known; other names as they are."""
     if not name.startswith("_Z"):
         return name
-    return subprocess.run(["c++filt", "-r", name], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    whole = next((symbol for symbol in known if symbol.startswith(name)), name)
+    return subprocess.run(["c++filt", "-r", whole], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def main():

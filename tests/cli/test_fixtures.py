@@ -112,10 +112,10 @@ def is_nccl(event):
 
 
 def same_top(rows, wanted, unit_ns, names=()):
-    """Kernels of equal time may stand in either order. names: in whole, where some are symbols."""
+    """Kernels of equal time may stand in either order. names: of the whole trace."""
     top = [(row["name"][:NAME_CHARACTERS], row["count"], row["time_ns"]) for row in rows]
     for name, count, time in wanted:
-        name = as_in_source(next((whole for whole in names if whole.startswith(name)), name))[:NAME_CHARACTERS]
+        name = as_in_source(name, names)[:NAME_CHARACTERS]
         check((name, count, round(time * unit_ns)) in top[:len(wanted) + 1], name, top[:6])
 
 

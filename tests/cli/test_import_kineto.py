@@ -94,8 +94,8 @@ def kernels_and_copies():
         equal(total["count"], figures["kernels"], path)
         equal(total["names"], figures["kernel_names"], path)
         equal(total["time_ns"], round(figures["kernel_time_us"] * 1000), path)
-        whole = [event["name"] for event in events(path) if event.get("cat") in ("kernel", "Kernel")]
-        wanted = [[as_in_source(next(known for known in whole if known.startswith(name)))[:100], n, round(us * 1000)]
+        known = [event["name"] for event in events(path) if event.get("cat") in ("kernel", "Kernel")]
+        wanted = [[as_in_source(name, known)[:100], n, round(us * 1000)]
                   for name, n, us in figures["top5_kernels"]]
         equal([[row["name"][:100], row["count"], row["time_ns"]] for row in found["rows"][:5]], wanted, path)
         equal(answer("transfers", path)["total"]["bytes"], figures["copy_bytes"], path)

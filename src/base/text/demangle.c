@@ -8,10 +8,12 @@
  */
 #include "base/text/demangle.h"
 
+#include <errno.h>
 #include <libiberty/demangle.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +24,7 @@
 
 struct demangling {
 	const char *symbol;
-	char *text; /* ends with a 0 when it is whole */
+	char *text;
 	size_t n, capacity;
 	jmp_buf end;
 };
@@ -75,17 +77,15 @@ static void demangle_apart(struct demangling *d, size_t length)
 	pthread_attr_destroy(&attributes);
 }
 
-char *demangled(const char *symbol)
+int demangled(const char *name, char **ret_text)
 {
-	struct demangling d = { .symbol = symbol };
-	size_t length;
+	struct demangling d = { .symbol = name };
+	size_t length = strncmp(name, "_Z", 2) == 0 ? strlen(name) : SIZE_MAX;
 
-	if (strncmp(symbol, "_Z", 2) != 0)
-		return NULL;
-	length = strlen(symbol);
 	if (length <= HERE_MOST)
 		demangle(&d);
 	else if (length <= SYMBOL_MOST)
 		demangle_apart(&d, length);
-	return d.text;
+	*ret_text = d.text ? d.text : strdup(name);
+	return *ret_text ? 0 : -ENOMEM;
 }

@@ -5,8 +5,9 @@
 #ifndef BASE_DEMANGLE_H
 #define BASE_DEMANGLE_H
 
-/* "at::add(int)" of "_ZN2at3addEi". NULL: it is no such symbol, its text would be longer than
- * 128 KiB (a few bytes can mean any length), or there was no memory. free() it. */
-char *demangled(const char *symbol);
+/* "at::add(int)" of "_ZN2at3addEi"; a copy of a name that is no such symbol, or one of more than
+ * 32 KiB, of a text of more than 128 KiB (a few bytes can mean any length), or nested or listed more
+ * than a thousand times. -ENOMEM. *ret_text: free() it. */
+int demangled(const char *name, char **ret_text);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel names for people; see kernel_name.h.
+ * Short kernel names; see kernel_name.h.
  */
 #include "device/sheets/kernel_name.h"
 
@@ -9,22 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/demangle.h"
-
 #define ANONYMOUS "(anonymous namespace)::"
 #define UNNAMED "<unnamed>::" /* the same in exports of Nsight */
-
-int kernel_whole_name(const char *name, char **ret_name)
-{
-	char *text = demangled(name);
-
-	if (!text)
-		text = strdup(name);
-	if (!text)
-		return -ENOMEM;
-	*ret_name = text;
-	return 0;
-}
 
 /* A piece of a name: [at, end). */
 struct piece {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel names for people: demangled, and short. Pure, any thread.
+ * Short kernel names. Pure, any thread.
  */
 #ifndef DEVICE_KERNEL_NAME_H
 #define DEVICE_KERNEL_NAME_H
 
 #include <stddef.h>
-
-/* The demangled name, or a copy of a name that is not mangled. *ret_name: free() it. */
-int kernel_whole_name(const char *name, char **ret_name);
 
 /* The function of a demangled name with its namespaces, without return type, template arguments
  * and parameters; of a kernel that only runs what a template argument says (cutlass::device_kernel,

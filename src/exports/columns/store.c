@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text/demangle.h"
+#include "device/sheets/kernel_name.h"
 #include "exports/columns/fields.h"
 #include "subjects/stacks/sampled_stacks.h"
 
@@ -264,7 +266,7 @@ static const struct store_label *label_of(struct store *store, uint32_t name)
 	}
 	label = &store->labels[name];
 	if (!label->name) {
-		if (kernel_whole_name(run_string(store->run, name), &label->name) < 0)
+		if (demangled(run_string(store->run, name), &label->name) < 0)
 			return NULL;
 	}
 	if (!label->class)

@@ -8,7 +8,6 @@
 #define EXPORTS_STORE_H
 
 #include "device/sheets/kernel_class.h"
-#include "device/sheets/kernel_name.h"
 #include "exports/columns/schema.h"
 #include "subjects/pages/grid.h"
 #include "subjects/shared/attribution.h"

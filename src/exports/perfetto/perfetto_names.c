@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/sheets/kernel_name.h"
+#include "base/text/demangle.h"
 #include "exports/perfetto/perfetto.h"
 #include "tables/room.h"
 
@@ -166,7 +166,7 @@ static int put_launch(struct perfetto *p, struct packet *packet, size_t l)
 	uint64_t iid = launch_iid(p, l);
 	char grid[48], block[48], *name = NULL;
 	uint8_t *at;
-	int r = kernel_whole_name(run_string(p->run, launch.name), &name);
+	int r = demangled(run_string(p->run, launch.name), &name);
 
 	if (r < 0)
 		return r;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text/demangle.h"
 #include "exports/stacks/stacks.h"
 
 uint32_t stack_name(const struct run *run, const struct stack_ref *ref)
@@ -148,10 +149,10 @@ static int intern_label(struct stack_labels *labels, const char *text, uint32_t 
 	return *ret_label ? 0 : -ENOMEM;
 }
 
-static int demangled(struct stack_labels *labels, const char *name, uint32_t *ret_label)
+static int label_kernel(struct stack_labels *labels, const char *name, uint32_t *ret_label)
 {
 	char *text;
-	int r = kernel_whole_name(name, &text);
+	int r = demangled(name, &text);
 
 	if (r == 0) {
 		r = intern_label(labels, text, ret_label);
@@ -191,7 +192,7 @@ int stack_label(struct stack_labels *labels, const struct stack_ref *ref, uint32
 		return r;
 	known = kernel ? &labels->of_launch[id] : &labels->of_string[id];
 	if (!*known && kernel)
-		r = demangled(labels, run_string(run, run_launch(run, id).name), known);
+		r = label_kernel(labels, run_string(run, run_launch(run, id).name), known);
 	else if (!*known)
 		r = intern_label(labels, run_string(run, id), known);
 	*ret_label = *known;

@@ -12,7 +12,6 @@
 #define EXPORTS_STACKS_H
 
 #include "base/interned.h"
-#include "device/sheets/kernel_name.h"
 #include "tables/tables.h"
 
 /* KIND(NAME, table, family, moment): in the order in which things of the same times lie in each

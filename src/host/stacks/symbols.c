@@ -536,10 +536,12 @@ void symbols_refresh(struct symbols *s)
 /* What symbols_name says, as an id. Names come from files: nothing in them may steer a terminal. */
 static uint32_t text_id(struct symbols *s, const char *name, const char *where)
 {
-	char *plain = demangled(name), *text = NULL;
+	char *plain, *text = NULL;
 	uint32_t id = 0;
 
-	if (asprintf(&text, "%s (%s)", plain ? plain : name, where) >= 0) {
+	if (demangled(name, &plain) < 0)
+		return 0;
+	if (asprintf(&text, "%s (%s)", plain, where) >= 0) {
 		for (char *c = text; *c; c++)
 			if ((unsigned char)*c < ' ' || *c == 0x7f)
 				*c = '?';

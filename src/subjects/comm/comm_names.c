@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text/demangle.h"
 #include "device/sheets/kernel_class.h"
+#include "device/sheets/kernel_name.h"
 #include "subjects/comm/comm_names.h"
 
 /* In this order: names of expert-parallel kernels hold those of what they are built on. Also as the
@@ -94,7 +96,7 @@ static int name_launch(struct comm_names *names, uint32_t launch, struct comm_la
 {
 	const char *raw = run_string(names->run, run_launch(names->run, launch).name);
 	char *text = NULL, *brief = NULL;
-	int r = kernel_whole_name(raw, &text);
+	int r = demangled(raw, &text);
 
 	*ret = (struct comm_launch){ .looked_at = 1 };
 	if (r >= 0)

@@ -5,7 +5,6 @@
 #ifndef SUBJECTS_COMM_NAMES_H
 #define SUBJECTS_COMM_NAMES_H
 
-#include "device/sheets/kernel_name.h"
 #include "subjects/comm/comm.h"
 
 #define COMM_NONE COMM_TRANSPORTS /* not communication */

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cmp.h"
+#include "base/text/demangle.h"
 #include "base/text/scaled_units.h"
 #include "device/sheets/kernel_name.h"
 #include "subjects/counters/paired_sums.h"
@@ -425,8 +426,7 @@ static int make_limit_row(struct of_kernel *of, struct kernel_limit_row *row)
 		row->figures += value->known;
 	}
 	derive_figures(of, row);
-	if (kernel_whole_name(row->kernel ? run_string(of->run, row->kernel) : "(no name)",
-			      &row->name) < 0)
+	if (demangled(row->kernel ? run_string(of->run, row->kernel) : "(no name)", &row->name) < 0)
 		return -ENOMEM;
 	return kernel_short_name(row->name, &row->short_name);
 }

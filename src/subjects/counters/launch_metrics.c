@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cmp.h"
+#include "base/text/demangle.h"
 #include "base/text/scaled_units.h"
 #include "device/sheets/kernel_name.h"
 #include "subjects/counters/replayed.h"
@@ -201,7 +202,7 @@ static int name_kernel(const struct run *run, struct launch_metric_row *rows, si
 {
 	char *whole, *name, cut[LAUNCH_METRIC_NAME_MOST + 1] = "";
 	size_t length;
-	int r = kernel_whole_name(run_string(run, rows->kernel), &whole);
+	int r = demangled(run_string(run, rows->kernel), &whole);
 
 	if (r < 0)
 		return r;

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cmp.h"
+#include "base/text/demangle.h"
 #include "device/sheets/kernel_name.h"
 
 #define REASONS_MOST 128
@@ -257,7 +258,7 @@ static int name_kernels(const struct run *run, const struct entry *entries, size
 		if (!i || entries[i].kernel != entries[i - 1].kernel) {
 			kernel = &stalls->kernels[stalls->n_kernels++];
 			*kernel = (struct stalled_kernel){ .samples = 0 };
-			r = kernel_whole_name(run_string(run, entries[i].kernel), &kernel->name);
+			r = demangled(run_string(run, entries[i].kernel), &kernel->name);
 			if (r >= 0)
 				r = kernel_short_name(kernel->name, &kernel->short_name);
 			aliases[stalls->n_kernels - 1] =

@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "base/cmp.h"
+#include "base/text/demangle.h"
 #include "device/sheets/kernel_class.h"
-#include "device/sheets/kernel_name.h"
 #include "subjects/efficiency/efficiency.h"
 #include "subjects/shared/attribution.h"
 
@@ -56,8 +56,7 @@ static int class_index(struct builder *b, uint32_t launch, size_t *ret_index)
 	char *text;
 
 	if (!b->class_of[launch]) {
-		if (kernel_whole_name(run_string(b->run, run_launch(b->run, launch).name), &text) <
-		    0)
+		if (demangled(run_string(b->run, run_launch(b->run, launch).name), &text) < 0)
 			return -ENOMEM;
 		class = kernel_class_of(b->classes, text);
 		free(text);

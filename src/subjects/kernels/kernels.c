@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/cmp.h"
+#include "device/sheets/kernel_name.h"
 #include "subjects/kernels/kernels_inside.h"
 #include "subjects/shared/coverage.h"
 #include "subjects/shared/occupancy.h"

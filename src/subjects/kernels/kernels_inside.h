@@ -7,7 +7,6 @@
 #define SUBJECTS_KERNELS_INSIDE_H
 
 #include "base/hash_map.h"
-#include "device/sheets/kernel_name.h"
 #include "subjects/kernels/kernels.h"
 #include "subjects/shared/attribution.h"
 

@@ -2,6 +2,8 @@
  *
  * Which row a kernel counts to, by name, class or place; see kernels_inside.h. Pure, any thread.
  */
+#include "base/text/demangle.h"
+#include "device/sheets/kernel_name.h"
 #include "subjects/kernels/kernels_inside.h"
 
 #include <errno.h>
@@ -48,7 +50,7 @@ static int class_of(struct kernels_builder *b, uint32_t name, const char **ret_c
 	if (!b->class_of[name]) {
 		char *text;
 
-		if (kernel_whole_name(run_string(b->run, name), &text) < 0)
+		if (demangled(run_string(b->run, name), &text) < 0)
 			return -ENOMEM;
 		b->class_of[name] = kernel_class_of(b->classes, text);
 		free(text);
@@ -190,8 +192,8 @@ static int named_row(struct kernels_builder *b, uint32_t name, struct kernel_row
 {
 	const char *text = name ? run_string(b->run, name) : "(no name)", *class;
 
-	if (kernel_whole_name(text, &row->name) < 0 ||
-	    kernel_short_name(row->name, &row->short_name) < 0 || class_of(b, name, &class) < 0)
+	if (demangled(text, &row->name) < 0 || kernel_short_name(row->name, &row->short_name) < 0 ||
+	    class_of(b, name, &class) < 0)
 		return -ENOMEM;
 	row->name_id = name;
 	row->class = strdup(class);

@@ -10,6 +10,8 @@
 
 #include "base/buf.h"
 #include "base/cmp.h"
+#include "base/text/demangle.h"
+#include "device/sheets/kernel_name.h"
 #include "subjects/moe/moe_lens_inside.h"
 
 static int by_instance(const void *a, const void *b)
@@ -56,7 +58,7 @@ static struct moe_cost_row *row_of(const struct moe_names *names, struct moe_cos
 		return NULL;
 	row = &cost->rows[cost->n++];
 	*row = (struct moe_cost_row){ .name_id = name };
-	if (kernel_whole_name(run_string(names->run, name), &row->name) < 0 ||
+	if (demangled(run_string(names->run, name), &row->name) < 0 ||
 	    kernel_short_name(row->name, &row->short_name) < 0)
 		return NULL;
 	return row;

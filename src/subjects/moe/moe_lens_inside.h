@@ -11,7 +11,6 @@
 
 #include <regex.h>
 
-#include "device/sheets/kernel_name.h"
 #include "subjects/moe/moe_lens.h"
 #include "subjects/numbers/intervals.h"
 #include "subjects/shared/attribution.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text/demangle.h"
 #include "device/sheets/kernel_class.h"
 #include "subjects/moe/moe_lens_inside.h"
 
@@ -201,8 +202,7 @@ int moe_names_kernel(struct moe_names *names, uint32_t launch, struct moe_kernel
 	if (r < 0)
 		return r;
 	if (!names->kernels[launch].looked_at) {
-		r = kernel_whole_name(run_string(names->run, run_launch(names->run, launch).name),
-				      &text);
+		r = demangled(run_string(names->run, run_launch(names->run, launch).name), &text);
 		if (r < 0)
 			return r;
 		class = kernel_class_of(names->classes, text);

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/cmp.h"
-#include "device/sheets/kernel_name.h"
+#include "base/text/demangle.h"
 #include "subjects/numbers/order.h"
 
 #define TURNS_LEAST (ITERATIONS_LEAST + 1) /* of the kernel that begins them */
@@ -287,7 +287,7 @@ static int find_optimizer(const struct finder *f, const struct sequence *s, uint
 
 		if (f->names[name].count + 1 < turns || !f->names[name].count)
 			continue;
-		r = kernel_whole_name(run_string(f->run, name), &text);
+		r = demangled(run_string(f->run, name), &text);
 		if (r < 0)
 			break;
 		*ret_found = contains_any(text, words);
@@ -496,8 +496,7 @@ static int find_iterations(struct finder *f, struct iterations *it)
 	}
 	if (r < 0 || !anchor)
 		return r;
-	r = kernel_whole_name(run_string(f->run, anchor), &it->anchor);
-	return r;
+	return demangled(run_string(f->run, anchor), &it->anchor);
 }
 
 const struct run_want iterations_want = {

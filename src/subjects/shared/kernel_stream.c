@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text/demangle.h"
 
 /* Made when a name first comes: patterns and demangling cost more than everything else. */
 struct kernel_label {
@@ -60,7 +61,7 @@ static int find_label(struct kernel_stream *s, uint32_t name, const struct kerne
 	if (!label->name) {
 		const char *text = name ? run_string(s->run, name) : "(no name)";
 
-		if (kernel_whole_name(text, &label->name) < 0)
+		if (demangled(text, &label->name) < 0)
 			return -ENOMEM;
 	}
 	if (!label->class) {

@@ -8,7 +8,6 @@
 #define SUBJECTS_KERNEL_STREAM_H
 
 #include "device/sheets/kernel_class.h"
-#include "device/sheets/kernel_name.h"
 #include "subjects/shared/attribution.h"
 
 struct kernel_event {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/cmp.h"
+#include "base/text/demangle.h"
 #include "subjects/device/device_samples.h"
 #include "subjects/numbers/intervals.h"
 #include "device/sheets/kernel_name.h"
@@ -298,8 +299,7 @@ static int compare_kernels(const struct looking *l, const struct account *a,
 		if (extra <= 0)
 			break;
 		a->kernel_ns[most] = 0; /* not once more */
-		r = kernel_whole_name(most ? run_string(l->run, (uint32_t)most) : "(no name)",
-				      &name);
+		r = demangled(most ? run_string(l->run, (uint32_t)most) : "(no name)", &name);
 		if (r < 0)
 			break;
 		r = kernel_short_name(name, &step->kernels[k].name);
