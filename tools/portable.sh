@@ -19,7 +19,7 @@ done
 [ -f $build/build.ninja ] || meson setup $build $left_out '-Dc_link_args=-Wl,-rpath,$ORIGIN/libs' >/dev/null
 ninja --quiet -C $build
 
-for file in $build/moescope* $build/libmoescope*.so; do
+for file in $build/moescope $build/moescope-* $build/libmoescope*.so; do
 	if [ -f "$file" ]; then cp "$file" "$out/"; fi
 done
 for file in count-steps libheap_report.so libwatch_frees.so; do
@@ -27,5 +27,5 @@ for file in count-steps libheap_report.so libwatch_frees.so; do
 done
 ldd $build/moescope | awk '$2 == "=>" && $1 !~ /^lib(c|m|dl|rt|pthread)\./ { print $3 }' |
 	while read -r library; do cp -L "$library" "$out/libs/"; done
-strip -g "$out"/moescope* "$out"/*.so "$out"/tests/* "$out"/libs/*
+strip -g "$out"/moescope "$out"/moescope-* "$out"/*.so "$out"/tests/* "$out"/libs/*
 du -sh "$out"

@@ -494,7 +494,8 @@ static void say_left_out(void *context, const char *line)
 }
 
 #define LAUNCHES 1000 /* that are counted, unless --launch-count says otherwise */
-/* What one took on an H200: see docs/benchmarks.md. */
+/* What that took on an H200: see docs/benchmarks.md. The beginning is that of CUPTI, and room for a row of launches. */
+#define BEGIN_MS 1500.0
 #define ALONE_MS 20.0
 #define IN_TURNS_MS                                                                                \
 	4.5 /* more, if groups take turns: 18 changes of 0.25 s in a thousand launches */
@@ -553,12 +554,12 @@ static void tell_cost(const struct values *values, const struct counting_plan *p
 		tell_replay_cost(launches, &size);
 		return;
 	}
-	say("counting %llu launches, one at a time, in %llu group%s of metrics of one pass%s, will take %s %s, at %s %g ms "
-	    "each%s; --launch-count changes that.",
+	say("counting %llu launches, one at a time, in %llu group%s of metrics of one pass%s, will take %s %s: %g s to begin, "
+	    "and %s%g ms each%s; --launch-count changes that.",
 	    (unsigned long long)launches, (unsigned long long)size.groups, turns ? "s" : "",
 	    turns ? " each" : "", alone || turns ? "about" : "at least",
-	    format_ns((double)launches * each_ms * 1e6).text, turns ? "an estimated" : "the",
-	    each_ms, turns ? "" : " that an H200 took");
+	    format_ns((BEGIN_MS + (double)launches * each_ms) * 1e6).text, BEGIN_MS / 1e3,
+	    turns ? "an estimated " : "", each_ms, turns ? "" : ", as on an H200");
 }
 
 /* Likewise. The caller frees what the plan then points to. */

@@ -712,10 +712,10 @@ static int begin(struct err *err)
 	chosen_expert = (int64_t)number_of("MOESCOPE_LAUNCH_EXPERT", UINT64_MAX);
 	by_kernel = chosen_kernels.filtering;
 	by_place = chosen_ranges.filtering || chosen_layer >= 0 || chosen_expert >= 0;
-	/* Between kernels that match are others. */
-	window_most = by_kernel ? 1 : RANGES_MOST;
 	to_skip = number_of("MOESCOPE_LAUNCH_SKIP", 0);
 	left_to_count = to_count = number_of("MOESCOPE_LAUNCH_COUNT", 0);
+	/* Between kernels that match are others. */
+	window_most = by_kernel ? 1 : ranges_for(to_count);
 	replay_begin();
 	for (size_t g = 0; g < ranges_groups(); g++) {
 		size_t n;

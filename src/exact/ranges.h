@@ -15,9 +15,10 @@
 #include "base/err.h"
 
 #define RANGES_GROUPS_MOST 32
-/* Kernels between a start and a stop, at most. A start takes 6 to 40 ms, a stop 0.05 ms a kernel (H200); a gigabyte of
- * them would be 30,000. */
-#define RANGES_MOST 512
+/* Kernels between a start and a stop, at most: 33 KB each. */
+#define RANGES_MOST 4096
+/* What is least in all for so many. */
+size_t ranges_for(uint64_t kernels);
 
 /* text: "A,B;19 C,D", groups of metrics; those that need several passes, how many. The first needs one. 0, or -errno
  * with a sentence. */
@@ -28,7 +29,7 @@ size_t ranges_passes(size_t group);
 const char **ranges_metrics(size_t group, size_t *ret_n);
 
 /* The next kernels of that context, at most so many; one if it is replayed. Room for them is made at the first start with
- * that group, a millisecond each. -EBUSY: it cannot be counted here, others may. */
+ * that group, 0.9 ms each. -EBUSY: it cannot be counted here, others may. */
 int ranges_start(CUcontext context, size_t group, size_t most, struct err *err);
 /* How many kernels have been counted since, and the values of one of them, in the order of the metrics; NaN: not
  * counted. -EAGAIN: not in all passes. */

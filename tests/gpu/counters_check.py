@@ -33,6 +33,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PHASE_S, BREAK_S = 0.6, 0.1
+SETTLE_S = 2.5
 POINTS = 1.5  # from NVML, in points of a percentage
 MS = 1_000_000
 
@@ -115,28 +116,30 @@ def judge(args, run, told):
 # ---- cost
 
 def cost(args, folder):
-    """Blocks of steps of a training, with everything that 'run --counters recorder' reads and without, in turns."""
+    """Blocks of steps of a training, with everything that 'run --counters recorder' reads and without, in turns. In its first two
+    seconds a session records every kernel, to find out what that costs: blocks begin when it has come to rest."""
     sys.path.insert(0, os.path.join(ROOT, "bench", "gpu"))
     import harness
     import train
 
-    os.environ["MOESCOPE_LEVEL"] = "counts"  # NVML with its counters, nothing else of the GPU
     library = ctypes.CDLL(os.path.join(args.build, "libmoescope.so"))
     library.moescope_start.argtypes = [ctypes.c_char_p]
     library.moescope_stop.restype = None
     step, wait = train.training_step(32, 1024), train.Wait()
 
     def block():
-        step()
-        wait()
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < SETTLE_S:
+            step()
+            wait()
         begin = time.perf_counter()
         for _ in range(args.steps):
             step()
             wait()
         return (time.perf_counter() - begin) / args.steps
 
-    def read(i, nvml, sampled):
-        if nvml and library.moescope_start(os.path.join(folder, f"cost-{i}.mscope").encode()) != 0:
+    def read(i, session, sampled):
+        if session and library.moescope_start(os.path.join(folder, f"cost-{i}.mscope").encode()) != 0:
             raise AssertionError("moescope_start")
         counters = subprocess.Popen([os.path.join(args.build, "moescope-counters"), "sample", folder, "1000000", "10000000000"],
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) if sampled else None
@@ -144,7 +147,7 @@ def cost(args, folder):
         taken = block() if said == "ready\n" else 0
         if counters:
             counters.communicate()
-        if nvml:
+        if session:
             library.moescope_stop()
         if not taken:
             raise AssertionError(f"moescope-counters is not ready: {said}")
@@ -153,11 +156,11 @@ def cost(args, folder):
     for _ in range(5):
         step()
     plain = [block()]
-    costs = {"all of them": (True, True, []), "NVML's alone": (True, False, []), "samples of every millisecond alone": (False, True, [])}
+    costs = {"all of them": (True, True, []), "a session with NVML's alone": (True, False, []), "samples of every millisecond alone": (False, True, [])}
     for i in range(args.pairs):
         for name in random.sample(list(costs), len(costs)):
-            nvml, sampled, found = costs[name]
-            during = read(f"{name[:4]}-{i}", nvml, sampled)
+            session, sampled, found = costs[name]
+            during = read(f"{name[:4]}-{i}", session, sampled)
             plain.append(block())
             found.append(200 * during / (plain[-2] + plain[-1]) - 100)
     print(f"counters over time beside a training of {1000 * statistics.median(plain):.1f} ms a step; without, neighbouring blocks differ by "
@@ -369,38 +372,40 @@ for _ in range(int(sys.argv[2])):
 torch.cuda.synchronize()
 torch.cuda.cudart().cudaProfilerStart()
 begin = time.monotonic_ns()
-step()
+for _ in range(int(sys.argv[3])):
+    step()
 torch.cuda.synchronize()
 print(json.dumps([begin, time.monotonic_ns()]))
 """
 
 
 def price(args, folder):
-    """What counting the set 'basic' costs in a step of a training, beside Nsight Compute with the same metrics."""
+    """What counting the set 'basic' costs in steps of a training, beside Nsight Compute with the same metrics in one."""
     if not os.environ.get("MOESCOPE_TRUST"):
         print("skip price: it wants MOESCOPE_TRUST=1")
         return {}
     program = (sys.executable, "-c", PRICED, os.path.join(ROOT, "bench", "gpu"))
-    run, log, launches = os.path.join(folder, "price.mscope"), os.path.join(folder, "price.csv"), 60
+    run, log, launches, steps = os.path.join(folder, "price.mscope"), os.path.join(folder, "price.csv"), 60, 8
 
-    def step(*command):
-        """When it began and ended."""
+    def measured(*command):
+        """When the steps began and ended."""
         return json.loads(next(line for line in program_of(*command).stdout.splitlines() if line.startswith("[")))
 
     def seconds(times):
         return (times[1] - times[0]) / 1e9
 
-    bare, times = seconds(step(*program, "3")), step(args.tool, "run", "-q", "--no-auto", "--counters", "basic", "--launch-count", "100000",
-                                                     "-o", run, "--", *program, "1")
+    bare = seconds(measured(*program, "3", str(steps))) / steps
+    times = measured(args.tool, "run", "-q", "--no-auto", "--counters", "basic", "--launch-count", "100000", "-o", run, "--", *program, "1",
+                     str(steps))
     rows = sql(args, run, "select count(*) n, sum(m.value) ns from metrics m join counted_launches c on c.profile = m.profile where "
                f"m.name = 'gpu__time_duration.sum' and c.time_ns between {times[0]} and {times[1]}")
     metrics = [row["name"] for row in sql(args, run, "select distinct name from metrics")]
-    print("in both steps", *(row["value"] for row in sql(args, run, "select value from facts where key = 'time for counting'")))
-    counted, theirs = seconds(times), seconds(step(*NSIGHT, "--launch-count", str(launches), "--metrics", ",".join(metrics), "--log-file",
-                                                   log, *program, "1"))
-    n, kernel_s = int(rows[0]["n"]), float(rows[0]["ns"]) / 1e9
+    print("with the step before them", *(row["value"] for row in sql(args, run, "select value from facts where key = 'time for counting'")))
+    counted, theirs = seconds(times) / steps, seconds(measured(*NSIGHT, "--launch-count", str(launches), "--metrics", ",".join(metrics),
+                                                               "--log-file", log, *program, "1", "1"))
+    n, kernel_s = int(rows[0]["n"]) / steps, float(rows[0]["ns"]) / 1e9 / steps
     ours_ms, theirs_ms = 1000 * (counted - bare) / n, 1000 * (theirs - bare) / launches
-    print(f"a step: {bare:.3f} s bare, {counted:.3f} s with {n} launches counted, whose kernels took {kernel_s:.3f} s: "
+    print(f"a step, of {steps}: {bare:.3f} s bare, {counted:.3f} s with {n:.0f} launches counted, whose kernels took {kernel_s:.3f} s: "
           f"{counted / kernel_s:.1f} times that, {ours_ms:.2f} ms more a launch; Nsight Compute {theirs_ms:.1f} ms")
     return {"exact basic at most 2.5 times the kernels' time": counted <= 2.5 * kernel_s, "cheaper than Nsight Compute": ours_ms < theirs_ms}
 
@@ -443,7 +448,7 @@ def replay(args, folder):
         else:
             print(f"in place: {key} differs without moescope, too")
     results["replay: the result can be compared"] = bare["total"] == again["total"] and bare["host"] == again["host"]
-    results["replay: kernels were replayed"] = kinds.get("1", 0) > 40
+    results["replay: kernels were replayed"] = kinds.get("1", 0) > 20
     results["replay: memory of the host left alone"] = "that have memory of the host" in words
 
     run = os.path.join(folder, "replay.mscope")
@@ -521,8 +526,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
     parser.add_argument("--only", default="timeline,cost,recorder,exact,price,replay,pc")
-    parser.add_argument("--pairs", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=6, help="of a block of 'cost'")
+    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=8, help="of a block of 'cost'")
     parser.add_argument("--keep", metavar="FOLDER", help="the runs are written there, and stay")
     parser.add_argument("--phases", help=argparse.SUPPRESS)
     args = parser.parse_args()
