@@ -546,7 +546,7 @@ static void tell_cost(const struct values *values, const struct counting_plan *p
 {
 	struct plan_size size = plan_size(planned->groups);
 	uint64_t launches = launches_counted(values);
-	bool alone = values->kernel; /* others between end a row */
+	bool alone = values->kernel; /* others between may end a row */
 	bool turns = size.groups > 1;
 	double each_ms = (alone ? ALONE_MS : planned->in_row_ms) + (turns ? IN_TURNS_MS : 0);
 
@@ -557,7 +557,10 @@ static void tell_cost(const struct values *values, const struct counting_plan *p
 	say("counting %llu launches, one at a time, in %llu group%s of metrics of one pass%s, will take %s %s: %g s to begin, "
 	    "and %s%g ms each%s; --launch-count changes that.",
 	    (unsigned long long)launches, (unsigned long long)size.groups, turns ? "s" : "",
-	    turns ? " each" : "", alone || turns ? "about" : "at least",
+	    turns ? " each" : "",
+	    turns   ? "about"
+	    : alone ? "up to"
+		    : "at least",
 	    format_ns((BEGIN_MS + (double)launches * each_ms) * 1e6).text, BEGIN_MS / 1e3,
 	    turns ? "an estimated " : "", each_ms, turns ? "" : ", as on an H200");
 }

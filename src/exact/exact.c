@@ -26,38 +26,31 @@
 
 #include "counters/api.h"
 #include "counters/sets.h"
-#include "device/sheets/kernel_class.h"
 #include "exact/calls.h"
+#include "exact/chosen.h"
 #include "exact/patience.h"
 #include "exact/pc_samples.h"
 #include "exact/ranges.h"
 #include "exact/replay.h"
 #include "exact/streams.h"
 #include "moescope.h"
-#include "probe/core/name_filter.h"
-#include "probe/core/open_ranges.h"
 #include "probe/gpu/launch_metrics.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PATIENCE_MS 1000
 /* So often, while the metrics of another group are set, in 0.3 s and more: no counted kernel runs then. */
 #define CHANGE_PATIENCES 10
-#define KERNELS_MOST 4096
-#define RANGES_DEEP 64 /* that are looked at around a launch */
-#define TURNS_GROW 9   /* times, each to twice as many launches */
-#define REPLAY_TURN 8  /* launches that are replayed before another group has its turn */
-#define REPLAY_NS 2e9  /* for all passes of a kernel; less than others wait for a change */
-
-/* A kernel by its name: whether it is counted, and what is to be counted next of it. */
-struct kernel {
-	moescope_name name;
-	bool wanted, talks, unknown;
-	uint8_t next_group; /* after the last it was counted with */
-	double alone_ns;    /* the longest of those that ended in a single pass; 0: none has */
-};
+#define TURNS_GROW 9  /* times, each to twice as many launches */
+#define REPLAY_TURN 8 /* launches that are replayed before another group has its turn */
+#define REPLAY_NS 2e9 /* for all passes of a kernel; less than others wait for a change */
+/* Between launches that are counted may be others. A window stays open for so many in a row: they cost 0.1 ms each, another
+ * window 55 ms, and one with room for a single launch 20 ms (H200). Kernels that are chosen by their names have one each,
+ * until so many in a row came so soon after the last: to make room for more takes 0.8 s. */
+#define PASSED_MOST 150
+#define NEAR_MOST 25
 
 struct launched {
-	struct kernel *kernel;
+	struct kernel *kernel; /* NULL: it only came between others */
 	struct row_launch launch;
 	uint32_t context, number;
 };
@@ -76,9 +69,6 @@ OF_THREAD unsigned int nested; /* launches inside of that */
 OF_THREAD bool inside;	       /* of a callback */
 
 /* With the lock. */
-static struct kernel kernels[KERNELS_MOST];
-static size_t n_kernels;
-static struct kernel_classes *classes;
 static uint64_t to_skip, left_to_count, to_count, counted, unmatched, valueless, partial;
 static uint64_t talking, in_captures, elsewhere, nameless, beside;
 static uint64_t not_replayed[REPLAY_ANSWERS];
@@ -86,12 +76,16 @@ static uint32_t groups_seen; /* a bit for each that a launch was counted with */
 static CUcontext first_context;
 static uint32_t numbered; /* launches that were to be counted */
 static bool begun;
-static struct name_filter chosen_kernels = KERNEL_FILTER, chosen_ranges = RANGE_FILTER;
-static int64_t chosen_layer = -1, chosen_expert = -1; /* -1: all */
-static bool by_kernel, by_place; /* what is counted is chosen by that; set at the begin */
-static size_t window_most;	 /* launches in one */
-static size_t turns;		 /* that groups have taken */
-static size_t turn_left;	 /* launches of the present one */
+static size_t window_most; /* launches in one */
+/* Launches that were not chosen, since the last that was; FAR: more than can share a window, or one that must not. And how
+ * many in a row were chosen before that, in windows of their own. */
+#define FAR (PASSED_MOST + 1)
+static unsigned int passed, near;
+static bool shares;	  /* these have windows together */
+static bool never_shares; /* the driver launches something between them */
+static uint64_t between;  /* launches that were not chosen, in windows */
+static size_t turns;	  /* that groups have taken */
+static size_t turn_left;  /* launches of the present one */
 static size_t turn_group;
 static _Atomic bool window_open; /* changed with the lock */
 static struct {
@@ -99,7 +93,8 @@ static struct {
 	size_t group;
 	uint32_t device;
 	struct launched launches[RANGES_MOST];
-	size_t n;
+	size_t n, room;
+	size_t chosen; /* of them */
 } window;
 static moescope_name units[RANGES_GROUPS_MOST][EXACT_METRICS_MOST],
 	names[RANGES_GROUPS_MOST][EXACT_METRICS_MOST], sections[RANGES_GROUPS_MOST];
@@ -180,16 +175,22 @@ static void close_window(void)
 	if (!atomic_load(&window_open))
 		return;
 	atomic_store(&window_open, false);
-	left_to_count -= window.n < left_to_count ? window.n : left_to_count;
+	left_to_count -= window.chosen < left_to_count ? window.chosen : left_to_count;
 	r = ranges_stop(&n, &err);
 	if (r == -EAGAIN) {
-		partial += window.n;
+		partial += window.chosen;
 		return;
 	}
 	/* The driver has kernels of its own: then nobody knows which is which. */
-	if (r == 0 && n != window.n)
-		unmatched += window.n;
+	if (r == 0 && n != window.n) {
+		unmatched += window.chosen;
+		never_shares = true;
+		window_most = chosen_by_kernel() ? 1 : window_most;
+	}
+	between += window.n - window.chosen;
 	for (size_t i = 0; r == 0 && n == window.n && i < n; i++) {
+		if (!window.launches[i].kernel)
+			continue;
 		r = ranges_values(i, values, &err);
 		if (r == 0)
 			record(i, values);
@@ -241,7 +242,7 @@ static size_t room_for(size_t group)
 	size_t most = ranges_passes(group) > 1 ? 1 : ranges_groups() > 1 ? turn_left : window_most;
 
 	most = most < window_most ? most : window_most;
-	return most < left_to_count ? most : (size_t)left_to_count;
+	return shares || most < left_to_count ? most : (size_t)left_to_count;
 }
 
 static bool open_window(const CUpti_CallbackData *data, size_t group)
@@ -264,53 +265,14 @@ static bool open_window(const CUpti_CallbackData *data, size_t group)
 	atomic_store(&window_open, true);
 	window.context = data->context;
 	window.group = group;
-	window.n = 0;
+	window.n = window.chosen = 0;
+	window.room = room_for(group);
 	window.device = 0;
 	counter_api.cuptiGetDeviceId(data->context, &window.device);
 	return true;
 }
 
 /* ---- launches */
-
-static struct kernel *kernel_of(const char *symbol)
-{
-	moescope_name name = moescope_intern(symbol);
-	const char *class;
-
-	for (size_t i = 0; i < n_kernels; i++)
-		if (kernels[i].name == name)
-			return &kernels[i];
-	if (!name || n_kernels == KERNELS_MOST)
-		return NULL;
-	class = classes ? kernel_class_of(classes, symbol) : NULL;
-	kernels[n_kernels] = (struct kernel){
-		.name = name,
-		.wanted = name_filter_keeps(&chosen_kernels, name, symbol),
-		.talks = !class || kernel_class_communicates(class),
-		.unknown = !class || !strcmp(class, "other"),
-	};
-	return &kernels[n_kernels++];
-}
-
-/* Whether the launching thread is in a range that was chosen. */
-static bool place_is_chosen(void)
-{
-	struct open_range open[RANGES_DEEP];
-	size_t n;
-
-	if (!by_place)
-		return true;
-	n = moescope_open_ranges(open, RANGES_DEEP);
-	/* The innermost has the layer and the expert of those around it. */
-	if (!n || (chosen_layer >= 0 && open[0].layer != chosen_layer) ||
-	    (chosen_expert >= 0 && open[0].expert != chosen_expert))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (name_filter_keeps(&chosen_ranges, open[i].name,
-				      moescope_name_text(open[i].name)))
-			return true;
-	return false;
-}
 
 /* With the lock; a kernel that may be replayed also has the driver for itself, to the end of its launch. */
 static enum replay_answer replay_of_launch_begun(const CUpti_CallbackData *data, enum call_use use,
@@ -331,6 +293,7 @@ static void add_launch(const CUpti_CallbackData *data, struct kernel *kernel, en
 {
 	struct launched *launched = &window.launches[window.n++];
 
+	window.chosen++;
 	turn_left -= turn_left > 0;
 	*launched = (struct launched){ .kernel = kernel,
 				       .launch.name = kernel->name,
@@ -340,11 +303,35 @@ static void add_launch(const CUpti_CallbackData *data, struct kernel *kernel, en
 	moescope_launch_begins(&launched->launch, launched->number);
 }
 
+/* One that was not chosen. What may be waiting for something is not in a window for the sake of others. */
+static void pass(const CUpti_CallbackData *data, const struct kernel *kernel)
+{
+	bool harmless = kernel && !kernel->talks && !kernel->unknown && !never_shares;
+
+	passed = harmless && passed < FAR ? passed + 1 : FAR;
+	if (atomic_load(&window_open) && window.context == data->context && passed < FAR &&
+	    window.n + 1 < window.room)
+		window.launches[window.n++].kernel = NULL;
+	else
+		close_window();
+}
+
+static void note_chosen(void)
+{
+	near = window_most == 1 && numbered && passed < FAR ? near + 1 : 0;
+	passed = 0;
+	if (near < NEAR_MOST || never_shares || left_to_count <= NEAR_MOST)
+		return;
+	shares = true;
+	window_most = ranges_for(to_count);
+}
+
 /* What must not come between the launches of a window. */
 static void come_between(void)
 {
 	if (!hold())
 		return;
+	passed = FAR;
 	close_window();
 	pthread_mutex_unlock(&lock);
 }
@@ -401,10 +388,9 @@ static void count_launch(const CUpti_CallbackData *data, enum call_use use)
 {
 	bool recorded = (__atomic_load_n(&moescope_gate, __ATOMIC_RELAXED) & 0xff) >=
 			MOESCOPE_TRACE;
-	bool filtered = by_kernel || by_place;
 	struct kernel *kernel = atomic_load(&ended) || !data->symbolName
 					? NULL
-					: kernel_of(data->symbolName);
+					: chosen_kernel(data->symbolName);
 
 	/* A stream that is captured runs nothing, and asking about streams would break that. */
 	if (atomic_load(&capturing)) {
@@ -415,22 +401,24 @@ static void count_launch(const CUpti_CallbackData *data, enum call_use use)
 		return;
 	}
 	note_launch(data, use, kernel);
-	if (!recorded || (!filtered && is_skipped())) {
+	if (!recorded || (!chosen_filters() && is_skipped())) {
 		close_window();
 		return;
 	}
 	nameless += !kernel && data->symbolName && !atomic_load(&ended);
-	if (!kernel || !kernel->wanted || !place_is_chosen()) {
-		close_window();
+	if (!kernel || !kernel->wanted || !chosen_place() ||
+	    (chosen_filters() && !kernel->talks && is_skipped())) {
+		pass(data, kernel);
 		return;
 	}
 	talking += kernel->talks;
-	if (kernel->talks || (filtered && is_skipped())) {
+	if (kernel->talks) {
 		close_window();
 		return;
 	}
 	if (!has_window(data, use, kernel))
 		return;
+	note_chosen();
 	kernel->next_group = (uint8_t)((window.group + 1) % ranges_groups());
 	add_launch(data, kernel, use);
 }
@@ -449,7 +437,7 @@ static void launch_begins(const CUpti_CallbackData *data, enum call_use use)
 
 static bool is_full(void)
 {
-	return window.n >= window_most || window.n >= left_to_count ||
+	return window.n >= window.room || window.chosen >= left_to_count ||
 	       ranges_passes(window.group) > 1 || (ranges_groups() > 1 && !turn_left);
 }
 
@@ -467,6 +455,7 @@ static void launch_ends(const CUpti_CallbackData *data)
 	/* It never ran: there is no range of it. */
 	if (atomic_load(&window_open) && window.n && window.context == data->context && failed) {
 		window.n--;
+		window.chosen -= window.launches[window.n].kernel != NULL;
 		if (replay_goes_on())
 			stop_for_good(
 				&(struct err){ "a launch failed while it was to be replayed" });
@@ -491,6 +480,7 @@ static void graph_begins(const CUpti_CallbackData *data, enum call_use use)
 	atomic_fetch_add(&graphs, 1);
 	if (!hold())
 		return;
+	passed = FAR;
 	close_window();
 	/* It may have any kernel. */
 	if (use != COOPERATIVE_GPUS)
@@ -635,6 +625,10 @@ static void tell(void)
 	if (atomic_load(&gave_up) && n < (int)sizeof(text))
 		snprintf(text + n, sizeof(text) - (size_t)n,
 			 "; ended early: a launch waited too long for another");
+	if (between && n < (int)sizeof(text))
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      "; %llu others between them ran one by one, too",
+			      (unsigned long long)between);
 	moescope_info("kernels counted", text);
 }
 
@@ -667,11 +661,11 @@ static void at_exit(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static uint64_t number_of(const char *name, uint64_t otherwise)
+static uint64_t number_of(const char *name)
 {
 	const char *text = getenv(name);
 
-	return text && *text ? strtoull(text, NULL, 10) : otherwise;
+	return text ? strtoull(text, NULL, 10) : 0;
 }
 
 static int subscribe(struct err *err)
@@ -703,19 +697,12 @@ static int begin(struct err *err)
 	if (r == 0)
 		r = counter_api_open_inside(replays, err);
 	if (r == 0)
-		r = kernel_classes_new(NULL, &classes, err);
+		r = chosen_begin(err);
 	if (r < 0)
 		return r;
-	name_filter_start(&chosen_kernels);
-	name_filter_start(&chosen_ranges);
-	chosen_layer = (int64_t)number_of("MOESCOPE_LAUNCH_LAYER", UINT64_MAX);
-	chosen_expert = (int64_t)number_of("MOESCOPE_LAUNCH_EXPERT", UINT64_MAX);
-	by_kernel = chosen_kernels.filtering;
-	by_place = chosen_ranges.filtering || chosen_layer >= 0 || chosen_expert >= 0;
-	to_skip = number_of("MOESCOPE_LAUNCH_SKIP", 0);
-	left_to_count = to_count = number_of("MOESCOPE_LAUNCH_COUNT", 0);
-	/* Between kernels that match are others. */
-	window_most = by_kernel ? 1 : ranges_for(to_count);
+	to_skip = number_of("MOESCOPE_LAUNCH_SKIP");
+	left_to_count = to_count = number_of("MOESCOPE_LAUNCH_COUNT");
+	window_most = chosen_by_kernel() ? 1 : ranges_for(to_count);
 	replay_begin();
 	for (size_t g = 0; g < ranges_groups(); g++) {
 		size_t n;

@@ -93,6 +93,31 @@ def some_launches():
     equal(counted(), [("gemm", n) for n in (6, 8, 10)])
 
 
+@test
+def others_between():
+    """Launches that come often share windows with what is between them, which is not told; nothing harmful is."""
+    def told(lines, *options):
+        run(lines, "--kernel", "norm", *options)
+        return counted(), int(re.search("begin counting ([0-9]+) time", fact("time for counting"))[1]), fact("kernels counted")
+
+    launched = "for i in range(200):\n    launch('gemm', 3); launch('norm')"
+    found, begun, words = told(launched)
+    equal(found, [("norm", n) for n in range(4, 801, 4)])
+    # 26 alone, and a row of 512 launches, which ends before the third of those between the 128th and the 129th.
+    equal((begun, words), (28, "200 launches counted; 518 others between them ran one by one, too"))
+    found, begun, _ = told(launched, "--launch-count", "60")
+    equal((found, begun), ([("norm", n) for n in range(4, 241, 4)], 27))
+    # Few more are to come, or what is between is far, might wait for others, or is not there.
+    equal(told(launched, "--launch-count", "50")[1], 50)
+    equal(told("for i in range(60):\n    launch('gemm', 151); launch('norm')")[1], 60)
+    equal(told("for i in range(60):\n    launch('mine'); launch('norm')")[1], 60)
+    equal(told("for i in range(60):\n    call(GRAPH); launch('norm')")[1], 60)
+    equal(told("launch('norm', 100)")[1], 27)
+    # Rows of the chosen end before what would come too long after them.
+    found, begun, _ = told("launch('norm', 100)\nfor i in range(3):\n    launch('gemm', 151); launch('norm')")
+    equal((len(found), begun), (103, 30))
+
+
 EXPERTS = f"""
 ours = ctypes.CDLL({os.path.join(BUILD, "libmoescope.so")!r})
 def ranged(text, work, layer=-1, expert=-1):
@@ -478,6 +503,11 @@ def kernels_of_the_driver():
     run("launch('a', hidden=1); launch('b')")
     equal(counted(), [])
     check("2 beside kernels of the driver" in fact("kernels counted"), fact("kernels counted"))
+    # Nor where it launches between the chosen, which have windows of their own from then on.
+    run("for i in range(400):\n    launch('gemm', hidden=i == 40); launch('norm')", "--kernel", "norm")
+    equal(len(counted()), 26 + 118)
+    check(fact("kernels counted").startswith("144 launches counted; not counted: 256 beside kernels of the driver"), fact("kernels counted"))
+    check("to begin counting 145 times" in fact("time for counting"), fact("time for counting"))
 
 
 @test
