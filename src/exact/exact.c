@@ -622,13 +622,13 @@ static void tell(void)
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
 			      "; %llu metrics of them have no value",
 			      (unsigned long long)valueless);
-	if (atomic_load(&gave_up) && n < (int)sizeof(text))
-		snprintf(text + n, sizeof(text) - (size_t)n,
-			 "; ended early: a launch waited too long for another");
 	if (between && n < (int)sizeof(text))
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
 			      "; %llu others between them ran one by one, too",
 			      (unsigned long long)between);
+	if (atomic_load(&gave_up) && n < (int)sizeof(text))
+		snprintf(text + n, sizeof(text) - (size_t)n,
+			 "; ended early: a launch waited too long for another");
 	moescope_info("kernels counted", text);
 }
 

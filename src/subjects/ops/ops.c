@@ -91,6 +91,7 @@ static int find_op_row(struct builder *b, const struct op_row *key, size_t *ret_
 	    hash_map_add(&b->map, hash, (uint32_t)b->n + 1) < 0)
 		return -ENOMEM;
 	b->rows[b->n] = *key;
+	b->rows[b->n].first_ns = INT64_MAX;
 	b->active[b->n] = (struct active){ 0 };
 	*ret_row = b->n++;
 	return 0;
@@ -137,6 +138,8 @@ static void account_record(struct builder *b, const struct nested *item, bool co
 	struct op_row *row = &b->rows[index];
 	int64_t duration = item->end_ns - item->start_ns;
 
+	if (item->start_ns < row->first_ns)
+		row->first_ns = item->start_ns;
 	row->self_gpu_ns += ops_gpu_self(&b->gpu, item);
 	if (!b->active[index].frames)
 		row->gpu_ns += ops_gpu_total(&b->gpu, item);
@@ -204,9 +207,9 @@ static int by_self(const void *a, const void *b)
 {
 	const struct op_row *x = a, *y = b;
 
-	return CMP(y->self_cpu_ns, x->self_cpu_ns) ?: CMP(x->name, y->name) ?:
-	       CMP(x->layer, y->layer) ?: CMP(x->expert, y->expert) ?: CMP(x->shape, y->shape) ?:
-	       CMP(x->stack, y->stack);
+	return CMP(y->self_cpu_ns, x->self_cpu_ns) ?: CMP(x->first_ns, y->first_ns) ?:
+	       CMP(x->name, y->name) ?: CMP(x->layer, y->layer) ?: CMP(x->expert, y->expert) ?:
+	       CMP(x->shape, y->shape) ?: CMP(x->stack, y->stack);
 }
 
 static void finish_rows(struct ops *ops)

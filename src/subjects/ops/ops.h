@@ -41,6 +41,7 @@ struct op_row {
 	struct value flops_per_s;    /* flops over total time of its records */
 	double self_share_pct;	     /* of the self time of all rows */
 	int64_t time_ns;	     /* sum of durations, recursion counted each time */
+	int64_t first_ns; /* start of the first of its records: orders rows of the same time */
 };
 
 struct ops {
