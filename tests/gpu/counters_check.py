@@ -225,7 +225,7 @@ METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.
            "lts__t_sectors_lookup_miss.sum", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum")
 OPERATIONS = ("copy", "sum", "add", "gemm_bf16", "gemm_fp32", "gemm_fp8", "grouped_gemm", "attention", "gather", "softmax",
               "layernorm", "transpose")
-ROUNDS = 12
+ROUNDS, NSIGHT_ROUNDS = 12, 6
 NSIGHT = ("ncu", "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw")
 
 
@@ -237,15 +237,19 @@ def program_of(*command, env=None):
     return r
 
 
-def by_nsight(args, folder, metrics, *options):
-    """The launches of known_kernels.py, in their order."""
+def by_nsight(args, folder, metrics, *options, rounds=1):
+    """The launches of known_kernels.py, in their order: means over the rounds."""
     log = os.path.join(folder, "ncu.csv")
     program_of(*NSIGHT, *options, "--metrics", ",".join(metrics), "--log-file", log, sys.executable,
-               os.path.join(HERE, "known_kernels.py"))
+               os.path.join(HERE, "known_kernels.py"), env={"ROUNDS": str(rounds)})
     with open(log, encoding="utf-8") as file:
         lines = [line for line in file if not line.startswith("==")]
     rows = list(csv.DictReader(lines))[1:]  # the first has the units
-    return [{"name": row["Kernel Name"]} | {m: float(row[m].replace(",", "")) for m in metrics} for row in rows]
+    each, left = divmod(len(rows), rounds)
+    if left:
+        raise AssertionError(f"Nsight Compute has {len(rows)} launches in {rounds} rounds")
+    return [{"name": rows[i]["Kernel Name"]} | {m: statistics.mean(float(row[m].replace(",", "")) for row in rows[i::each]) for m in metrics}
+            for i in range(each)]
 
 
 def by_moescope(args, run, where):
@@ -306,7 +310,7 @@ def exact(args, folder):
     ours, results = by_moescope(args, run, "1"), {}
     # The program runs again for each pass: a kernel that runs again alone finds another cache.
     for name, mine, theirs in beside_nsight(ours, by_nsight(args, folder, (*METRICS, *SHARES.values()), "--replay-mode",
-                                                            "application")):
+                                                            "application", rounds=NSIGHT_ROUNDS)):
         shares = {their: (mine.get(our, float("inf")), theirs[their]) for our, their in SHARES.items()}
         # Ours is of all cycles, as src/subjects/counters/kernel_limits.c knows.
         warps, (active, _) = shares["sm__warps_active" + ACTIVE], shares["sm__cycles_active" + ELAPSED]
