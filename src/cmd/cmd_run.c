@@ -559,7 +559,7 @@ static void tell_cost(const struct values *values, const struct counting_plan *p
 	    (unsigned long long)launches, (unsigned long long)size.groups, turns ? "s" : "",
 	    turns ? " each" : "",
 	    turns   ? "about"
-	    : alone ? "up to"
+	    : alone ? "up to about"
 		    : "at least",
 	    format_ns((BEGIN_MS + (double)launches * each_ms) * 1e6).text, BEGIN_MS / 1e3,
 	    turns ? "an estimated " : "", each_ms, turns ? "" : ", as on an H200");

@@ -20,22 +20,25 @@ static struct kernel_classes *classes;
 static struct name_filter chosen_kernels = KERNEL_FILTER, chosen_ranges = RANGE_FILTER;
 static int64_t chosen_layer = -1, chosen_expert = -1; /* -1: all */
 static bool by_place;
+static int64_t to_skip;
 
-static int64_t number_of(const char *name)
+static int64_t number_of(const char *name, int64_t otherwise)
 {
 	const char *text = getenv(name);
 
-	return text && *text ? (int64_t)strtoull(text, NULL, 10) : -1;
+	return text && *text ? (int64_t)strtoull(text, NULL, 10) : otherwise;
 }
 
-int chosen_begin(struct err *err)
+int chosen_begin(uint64_t *ret_count, struct err *err)
 {
 	int r = kernel_classes_new(NULL, &classes, err);
 
 	name_filter_start(&chosen_kernels);
 	name_filter_start(&chosen_ranges);
-	chosen_layer = number_of("MOESCOPE_LAUNCH_LAYER");
-	chosen_expert = number_of("MOESCOPE_LAUNCH_EXPERT");
+	chosen_layer = number_of("MOESCOPE_LAUNCH_LAYER", -1);
+	chosen_expert = number_of("MOESCOPE_LAUNCH_EXPERT", -1);
+	to_skip = number_of("MOESCOPE_LAUNCH_SKIP", 0);
+	*ret_count = (uint64_t)number_of("MOESCOPE_LAUNCH_COUNT", 0);
 	by_place = chosen_ranges.filtering || chosen_layer >= 0 || chosen_expert >= 0;
 	return r;
 }
@@ -87,4 +90,12 @@ bool chosen_place(void)
 				      moescope_name_text(open[i].name)))
 			return true;
 	return false;
+}
+
+bool chosen_skipped(void)
+{
+	if (!to_skip)
+		return false;
+	to_skip--;
+	return true;
 }

@@ -20,8 +20,8 @@ struct kernel {
 	double alone_ns;    /* the longest of those that ended in a single pass; 0: none has */
 };
 
-/* As the environment has it. */
-int chosen_begin(struct err *err);
+/* As the environment has it; and how many launches are to be counted. */
+int chosen_begin(uint64_t *ret_count, struct err *err);
 /* Whether some launches are left out by their kernels, and by these or their places. */
 bool chosen_by_kernel(void);
 bool chosen_filters(void);
@@ -30,5 +30,7 @@ bool chosen_filters(void);
 struct kernel *chosen_kernel(const char *symbol);
 /* Whether the calling thread is in a range that was chosen. */
 bool chosen_place(void);
+/* Whether this launch is one of the first, which are left out. */
+bool chosen_skipped(void);
 
 #endif

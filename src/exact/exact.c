@@ -69,7 +69,7 @@ OF_THREAD unsigned int nested; /* launches inside of that */
 OF_THREAD bool inside;	       /* of a callback */
 
 /* With the lock. */
-static uint64_t to_skip, left_to_count, to_count, counted, unmatched, valueless, partial;
+static uint64_t left_to_count, to_count, counted, unmatched, valueless, partial;
 static uint64_t talking, in_captures, elsewhere, nameless, beside;
 static uint64_t not_replayed[REPLAY_ANSWERS];
 static uint32_t groups_seen; /* a bit for each that a launch was counted with */
@@ -336,14 +336,6 @@ static void come_between(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static bool is_skipped(void)
-{
-	if (!to_skip)
-		return false;
-	to_skip--;
-	return true;
-}
-
 /* What others do about it: kernels that may wait for other GPUs, ranks or the host run until their streams have ended. */
 static void note_launch(const CUpti_CallbackData *data, enum call_use use,
 			const struct kernel *kernel)
@@ -401,13 +393,13 @@ static void count_launch(const CUpti_CallbackData *data, enum call_use use)
 		return;
 	}
 	note_launch(data, use, kernel);
-	if (!recorded || (!chosen_filters() && is_skipped())) {
+	if (!recorded || (!chosen_filters() && chosen_skipped())) {
 		close_window();
 		return;
 	}
 	nameless += !kernel && data->symbolName && !atomic_load(&ended);
 	if (!kernel || !kernel->wanted || !chosen_place() ||
-	    (chosen_filters() && !kernel->talks && is_skipped())) {
+	    (chosen_filters() && !kernel->talks && chosen_skipped())) {
 		pass(data, kernel);
 		return;
 	}
@@ -661,13 +653,6 @@ static void at_exit(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static uint64_t number_of(const char *name)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoull(text, NULL, 10) : 0;
-}
-
 static int subscribe(struct err *err)
 {
 	CUpti_SubscriberHandle subscriber;
@@ -697,11 +682,10 @@ static int begin(struct err *err)
 	if (r == 0)
 		r = counter_api_open_inside(replays, err);
 	if (r == 0)
-		r = chosen_begin(err);
+		r = chosen_begin(&to_count, err);
 	if (r < 0)
 		return r;
-	to_skip = number_of("MOESCOPE_LAUNCH_SKIP");
-	left_to_count = to_count = number_of("MOESCOPE_LAUNCH_COUNT");
+	left_to_count = to_count;
 	window_most = chosen_by_kernel() ? 1 : ranges_for(to_count);
 	replay_begin();
 	for (size_t g = 0; g < ranges_groups(); g++) {
