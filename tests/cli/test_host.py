@@ -136,10 +136,13 @@ def neighbours():
 @test
 def many_small_neighbours():
     """So many that none of them has a twentieth of a processor; all behind whatever else runs here."""
+    own, start = cpu_s(), os.times().elapsed
     with spinning(25 * CPUS, "nice", "sh", "-c", "while :; do :; done"):
         judge("alone", "host-neighbours", before=["nice"], busy=True)
+    # Almost all of it theirs. On a busy machine that is less than all processors.
+    used = (cpu_s() - own) / (os.times().elapsed - start)
     others = float(json.loads(moescope("host", "a.mscope", "--json").out)["total"]["others_cpus"])
-    check(others > CPUS / 4, others)
+    check(others > used / 2, others, used)
 
 
 @test
