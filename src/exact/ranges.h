@@ -15,9 +15,9 @@
 #include "base/err.h"
 
 #define RANGES_GROUPS_MOST 32
-/* Kernels between a start and a stop, at most: 33 KB each. */
+/* Kernels between a start and a stop, at most: 33 KB of the program's memory each (set basic, H200). */
 #define RANGES_MOST 4096
-/* What is least in all for so many. */
+/* How many of them are cheapest where so many kernels are to be counted. */
 size_t ranges_for(uint64_t kernels);
 
 /* text: "A,B;19 C,D", groups of metrics; those that need several passes, how many. The first needs one. 0, or -errno
