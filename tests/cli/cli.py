@@ -24,6 +24,8 @@ TINY = ["--layers", "2", "--width", "16", "--heads", "2", "--experts", "4", "--t
 
 # For a program that hangs. On a busy machine all take long, so that less would say nothing.
 PATIENCE_S = 600
+# Verdicts on what other programs do to this one: true of any machine that is shared.
+OF_OTHERS = {"host-neighbours", "host-stolen"}
 
 _tests = []
 

@@ -14,15 +14,13 @@ import shutil
 import subprocess
 import sys
 
-from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, test
+from cli import MOESCOPE, OF_OTHERS, Skip, check, environment, equal, main, moescope, test
 
 PROBLEMS = str(pathlib.Path(__file__).with_name("host_problems.py"))
 SECONDS = 4
 TRIES = 3
 CPUS = len(os.sched_getaffinity(0))
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-# What other programs do to this one is true of any machine that others use.
-OF_OTHERS = {"host-neighbours", "host-stolen"}
 
 
 def python():
