@@ -3,6 +3,7 @@
  * moescope mark: an instant with a text in a run that is being recorded, from outside.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,28 +29,52 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-/* The process whose line it is on: the one that was given, or the first of the run. */
+/* Whose shard that is, by its name: 2 for a process of the program, 1 for who watches the machine, 0 for nobody. */
+static int owner_of(const char *shard, struct shard_origin *ret_origin)
+{
+	const char *name = strrchr(shard, '/') + 1;
+	struct shard_origin origin = *ret_origin;
+	int known = 0;
+
+	if (sscanf(name, "%" SCNu32 "-%" SCNu32, &origin.rank, &origin.pid) == 2)
+		known = 2;
+	else if (sscanf(name, RUNDIR_HOST "%" SCNu32, &origin.pid) == 1)
+		known = 1;
+	if (known)
+		*ret_origin = origin;
+	return known;
+}
+
+/* The process whose line it is on: the one that was given, or the first of the run. Its shard has its name before there is
+ * anything in it. */
 static int find_process(const char *given, const char *path, struct shard_origin *origin,
 			struct err *err)
 {
-	struct run *run = NULL;
-	int r;
+	size_t n = 0;
+	char **shards = NULL;
+	int r, best = 0;
 
 	if (is_process_number(given)) {
 		origin->pid = (uint32_t)strtoul(given, NULL, 10);
 		origin->rank = rundir_rank_of((pid_t)origin->pid);
 		return 0;
 	}
-	r = run_load_quietly(path, &(struct run_want){ 0 }, &run, err);
-	for (size_t i = 0; r == 0 && !origin->pid && i < run->n_shards; i++) {
-		origin->pid = run->shards[i].pid;
-		origin->rank = run->shards[i].rank;
+	r = rundir_shards(path, &shards, &n, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct shard_origin found = *origin;
+		int known = owner_of(shards[i], &found);
+
+		if (known > best) {
+			best = known;
+			*origin = found;
+		}
+		free(shards[i]);
 	}
-	if (r == 0 && !origin->pid)
+	free(shards);
+	if (r == 0 && !best)
 		r = err_set(err, -ENOENT,
 			    "%s: no process has recorded anything yet; try again in a moment",
 			    path);
-	run_free(run);
 	return r;
 }
 

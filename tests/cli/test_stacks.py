@@ -699,7 +699,7 @@ def moments_are_marked_from_outside():
     program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     looking = subprocess.Popen([os.environ["MOESCOPE"], "attach", "-qo", "a.mscope", str(program.pid)])
     try:
-        # Before it, who watches the machine is the first of the run.
+        # Until it is there, marks are on the line of who watches the machine.
         while not glob.glob(f"a.mscope/*-{program.pid}-stacks.mst"):
             equal(looking.poll(), None)
         while moescope("mark", "a.mscope", "first").status != 0:
