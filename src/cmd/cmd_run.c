@@ -282,6 +282,8 @@ static const struct example examples[] = {
 	  "Every call of some kernels, at any cost." },
 	{ "moescope run --calls osrt,cublas -- python train.py",
 	  "Calls that wait or move data, and matrix products with their sizes." },
+	{ "moescope run --counters recorder -- python train.py",
+	  "Hardware counters of the last ten seconds before each slow step." },
 	{ "moescope run --top -- python train.py", "Watch it as it runs." },
 	{ "moescope run --metrics 9100 -- python train.py",
 	  "Prometheus follows it at http://127.0.0.1:9100/metrics." },
@@ -493,76 +495,9 @@ static void say_left_out(void *context, const char *line)
 	say("%s.", line);
 }
 
-#define LAUNCHES 1000 /* that are counted, unless --launch-count says otherwise */
-/* What that took on an H200: see docs/benchmarks.md. The beginning is that of CUPTI, and room for a row of launches. */
-#define BEGIN_MS 1500.0
-#define ALONE_MS 20.0
-#define IN_TURNS_MS                                                                                \
-	4.5 /* more, if groups take turns: 18 changes of 0.25 s in a thousand launches */
-
-static uint64_t launches_counted(const struct values *values)
+static uint64_t launches_to_count(const struct values *values)
 {
-	return values->launch_count ? values->launch_count : LAUNCHES;
-}
-
-/* Groups of "A,B;19 C,D", those of them in which kernels run several times, and how often all of these. */
-struct plan_size {
-	uint64_t groups, replayed, passes;
-};
-
-static struct plan_size plan_size(const char *planned)
-{
-	struct plan_size size = { 0 };
-
-	for (const char *group = planned; group; group = strchr(group, ';')) {
-		uint64_t passes;
-
-		group += *group == ';';
-		passes = *group >= '0' && *group <= '9' ? strtoull(group, NULL, 10) : 1;
-		size.groups++;
-		size.replayed += passes > 1;
-		size.passes += passes > 1 ? passes : 0;
-	}
-	return size;
-}
-
-/* Nobody has measured a replay: each pass is taken for a launch that is counted alone. */
-static void tell_replay_cost(uint64_t launches, const struct plan_size *size)
-{
-	double others = (double)(size->groups - size->replayed);
-	double each_ms = ALONE_MS * (others + (double)size->passes) / (double)size->groups +
-			 IN_TURNS_MS;
-
-	say("counting %llu launches, one at a time, in %llu groups of metrics: %llu of one pass, and %llu for which a kernel "
-	    "runs %llu times%s. That will take est. %s: %g ms a pass, which a launch that is counted alone took on an "
-	    "H200; saving and restoring memory has not been measured. --launch-count changes that.",
-	    (unsigned long long)launches, (unsigned long long)size->groups,
-	    (unsigned long long)(size->groups - size->replayed), (unsigned long long)size->replayed,
-	    (unsigned long long)size->passes, size->replayed > 1 ? " in all" : "",
-	    format_ns((double)launches * each_ms * 1e6).text, ALONE_MS);
-}
-
-static void tell_cost(const struct values *values, const struct counting_plan *planned)
-{
-	struct plan_size size = plan_size(planned->groups);
-	uint64_t launches = launches_counted(values);
-	bool alone = values->kernel; /* others between may end a row */
-	bool turns = size.groups > 1;
-	double each_ms = (alone ? ALONE_MS : planned->in_row_ms) + (turns ? IN_TURNS_MS : 0);
-
-	if (size.replayed) {
-		tell_replay_cost(launches, &size);
-		return;
-	}
-	say("counting %llu launches, one at a time, in %llu group%s of metrics of one pass%s, will take %s %s: %g s to begin, "
-	    "and %s%g ms each%s; --launch-count changes that.",
-	    (unsigned long long)launches, (unsigned long long)size.groups, turns ? "s" : "",
-	    turns ? " each" : "",
-	    turns   ? "about"
-	    : alone ? "up to about"
-		    : "at least",
-	    format_ns((BEGIN_MS + (double)launches * each_ms) * 1e6).text, BEGIN_MS / 1e3,
-	    turns ? "an estimated " : "", each_ms, turns ? "" : ", as on an H200");
+	return values->launch_count ? values->launch_count : COUNTING_LAUNCHES;
 }
 
 /* Likewise. The caller frees what the plan then points to. */
@@ -591,10 +526,10 @@ static char *choose_counters(const struct values *values, struct record_plan *pl
 		say("instructions are sampled while the program runs, with a buffer of 64 MiB in each GPU's memory; "
 		    "large products took 0.7%% longer on an H200, in one pair of runs.");
 	else if (planned.groups)
-		tell_cost(values, &planned);
+		counting_tell_cost(&planned, launches_to_count(values), values->kernel != NULL);
 	plan->exact = planned.groups;
 	plan->launch_skip = values->launch_skip;
-	plan->launch_count = launches_counted(values);
+	plan->launch_count = launches_to_count(values);
 	plan->range = values->range;
 	plan->layer = values->layer;
 	plan->expert = values->expert;

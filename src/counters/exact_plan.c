@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/nearest.h"
 #include "counters/sets.h"
 
 /* What a launch takes in a row, as on an H200: see docs/benchmarks.md. */
@@ -32,6 +33,23 @@ static int want(struct wanted *wanted, const char *metric, struct err *err)
 	return 0;
 }
 
+/* No metric has a name without two underscores. */
+static int no_such_word(const char *word, struct err *err)
+{
+	static const char *const others[] = { "timeline", "recorder", EXACT_PC };
+	struct nearest nearest = nearest_to(word);
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		nearest_offer(&nearest, others[i]);
+	for (size_t i = 0; exact_set_name(i); i++)
+		nearest_offer(&nearest, exact_set_name(i));
+	return err_set(
+		err, -EINVAL,
+		"'%s' is not timeline, recorder or pc, not a set of counters (basic, memory, compute, "
+		"tensor, stalls, full) and not a metric such as dram__bytes_read.sum%s%s",
+		word, nearest.best ? "; the nearest is " : "", nearest.best ? nearest.best : "");
+}
+
 int exact_plan_check(const char *words, struct err *err)
 {
 	char *copy = strdup(words), *rest = NULL;
@@ -43,12 +61,7 @@ int exact_plan_check(const char *words, struct err *err)
 			r = err_set(err, -EINVAL,
 				    "pc (where warps wait) goes with no other counters in one run");
 		else if (strcmp(word, EXACT_PC) != 0 && !strstr(word, "__") && !exact_is_set(word))
-			r = err_set(
-				err, -EINVAL,
-				"'%s' is neither timeline, recorder nor pc, no set of counters (basic, "
-				"memory, compute, tensor, stalls, full) and no metric, as "
-				"dram__bytes_read.sum is",
-				word);
+			r = no_such_word(word, err);
 	}
 	free(copy);
 	return r;

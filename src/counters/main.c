@@ -228,14 +228,17 @@ static int follow(struct watched *watched, struct recorder *recorder, int64_t ke
 }
 
 static void tell_facts(const struct watched *watched, struct recorder *recorder,
-		       int64_t interval_ns)
+		       int64_t interval_ns, int64_t keep_ns)
 {
-	char text[160];
+	char text[240];
 	int n = snprintf(text, sizeof(text), "asked for every %g ms, by PM sampling; ",
 			 (double)interval_ns / 1e6);
 
 	if (recorder_clock_error(recorder) < 0)
-		snprintf(text + n, sizeof(text) - (size_t)n, "no sample was kept");
+		snprintf(
+			text + n, sizeof(text) - (size_t)n, "no sample was kept%s",
+			keep_ns ? ": no step was slow, and nobody asked for them by 'moescope mark'"
+				: "");
 	else
 		snprintf(text + n, sizeof(text) - (size_t)n, "times of samples are within %.3f ms",
 			 (double)recorder_clock_error(recorder) / 1e6);
@@ -271,7 +274,7 @@ static int sample(const char *run, int64_t interval_ns, int64_t keep_ns, struct 
 	}
 	if (!keep_ns)
 		recorder_write(recorder);
-	tell_facts(&watched, recorder, interval_ns);
+	tell_facts(&watched, recorder, interval_ns, keep_ns);
 	for (int i = 0; i < watched.n; i++)
 		pm_sampler_close(watched.sampler[i]);
 	step_watch_free(steps);

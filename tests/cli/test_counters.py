@@ -136,6 +136,8 @@ def the_last_seconds_before_a_mark():
     moescope("run", "-q", "--counters", "recorder", "-o", "a.mscope", "--", "sleep", "0.3", env=fakes())
     equal(rows("hardware", "a.mscope"), [])
     check("no sample was kept" in fact("a.mscope", "counters over time"), "an error of times that nobody knows")
+    shown = " ".join(moescope("hardware", "a.mscope").out.split())
+    check("no sample was kept: no step was slow, and nobody asked" in shown, shown)
     r = moescope("run", "-q", "--counters", "recorder", "-o", "b.mscope", "--", sys.executable, "-c", MARKED, MOESCOPE,
                  env=fakes())
     equal(r.status, 0, r.err)

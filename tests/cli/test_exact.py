@@ -86,8 +86,8 @@ def every_launch_once():
 @test
 def some_launches():
     r = run("launch('a', 10); launch('b', 10)", "--launch-skip", "5", "--launch-count", "7")
-    check("counting 7 launches, one at a time, in 1 group of metrics of one pass, will take at least 1.50 s: 1.5 s to begin, and 0.13 ms "
-          "each, as on an H200;" in r.err, r.err)
+    check("counting 7 launches, one at a time, in 1 group of metrics of one pass, takes at least 1.50 s: 1.5 s to start and 0.13 ms "
+          "per launch, as on an H200;" in r.err, r.err)
     equal(counted(), [("a", n) for n in range(6, 11)] + [("b", n) for n in range(11, 13)])
     run("for i in range(10):\n    launch('a'); launch('gemm')", "--kernel", "gemm", "--launch-skip", "2", "--launch-count", "3")
     equal(counted(), [("gemm", n) for n in (6, 8, 10)])
@@ -273,7 +273,7 @@ def replay():
 @test
 def replay_costs():
     r = run("launch('gemm')", "--replay", "kernel", what=REPLAYED)
-    check("in 2 groups of metrics: 1 of one pass, and 1 for which a kernel runs 5 times. That will take est. 64.5 s" in r.err,
+    check("in 2 groups of metrics: 1 of one pass, and 1 for which a kernel runs 5 times. That takes est. 64.5 s" in r.err,
           r.err)
     r = moescope("run", "--replay", "kernel", "--", "true")
     check(r.status == 2 and "'--replay' is for '--counters' of kernels" in r.err, r.err)
@@ -731,7 +731,8 @@ assert driver.fake_disables() == 2""", MOESCOPE_FAKE_COUNTERS="broken")
 
 @test
 def words():
-    for what, words in (("speed", "neither timeline, recorder nor pc"), ("dram__sectors.sum", "FAKE has no metric 'dram__sectors.sum'"),
+    for what, words in (("speed", "'speed' is not timeline, recorder or pc"),
+                        ("timelin", "; the nearest is timeline."), ("basic,tensors", "; the nearest is tensor."), ("dram__sectors.sum", "FAKE has no metric 'dram__sectors.sum'"),
                         ("dram__read_throughput", "needs a part behind it")):
         r = run("launch('a')", what=what)
         check(r.err.startswith("moescope: '--counters' is left out: ") and words in r.err, r.err)

@@ -39,13 +39,23 @@ void counters_prepare(struct counters *counters)
 		memcpy(counters->environment, environ, n * sizeof(char *));
 }
 
-static int spawn(struct counters *counters, char *const *argv, char *const *environment)
+/* Starts moescope-counters with these words after its name, of which there are at most four. */
+static int spawn(struct counters *counters, char *const *words, char *const *environment,
+		 struct err *err)
 {
+	char *argv[6] = { installed_program("moescope-counters") };
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	int to[2] = { -1, -1 }, from[2] = { -1, -1 }, r = 0;
 	sigset_t none;
 
+	if (!argv[0])
+		return err_set(
+			err, -ENOENT,
+			"moescope-counters is not next to moescope; build with the CUDA headers "
+			"and install again (make, make install)");
+	for (size_t i = 0; words[i]; i++)
+		argv[i + 1] = words[i];
 	sigemptyset(&none);
 	if (pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
 		r = errno;
@@ -60,15 +70,17 @@ static int spawn(struct counters *counters, char *const *argv, char *const *envi
 		r = posix_spawn(&counters->pid, argv[0], &actions, &attributes, argv, environment);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
+	free(argv[0]);
 	if (to[0] >= 0)
 		close(to[0]);
 	if (from[1] >= 0)
 		close(from[1]);
 	counters->input = to[1];
 	counters->output = from[0];
-	if (r != 0)
-		counters->pid = 0;
-	return -r;
+	if (r == 0)
+		return 0;
+	counters->pid = 0;
+	return err_sys(err, -r, "moescope-counters cannot be started");
 }
 
 /* The next line that it has to say, without its end; "": none came in that time, or it has ended. */
@@ -122,25 +134,17 @@ static void release(struct counters *counters)
 int counters_start(struct counters *counters, const char *run, int64_t interval_ns, int64_t keep_ns,
 		   struct err *err)
 {
-	char *program = installed_program("moescope-counters");
 	char interval[24], keep[24], line[900] = "";
-	char *argv[] = { program, "sample", (char *)run, interval, keep, NULL };
+	char *words[] = { "sample", (char *)run, interval, keep, NULL };
 	int r;
 
 	snprintf(interval, sizeof(interval), "%lld", (long long)interval_ns);
 	snprintf(keep, sizeof(keep), "%lld", (long long)keep_ns);
-	if (!program) {
-		release(counters);
-		return err_set(
-			err, -ENOENT,
-			"moescope-counters is not next to moescope; build with the CUDA headers "
-			"and install again (make, make install)");
-	}
-	r = counters->environment ? spawn(counters, argv, counters->environment) : -ENOMEM;
-	free(program);
+	r = counters->environment ? spawn(counters, words, counters->environment, err)
+				  : err_sys(err, -ENOMEM, "counters");
 	if (r < 0) {
 		release(counters);
-		return err_sys(err, r, "moescope-counters cannot be started");
+		return r;
 	}
 	read_line(counters, READY_MS, line, sizeof(line));
 	if (!strcmp(line, "ready"))
@@ -177,15 +181,13 @@ int counters_stop(struct counters *counters, struct err *err)
 /* Runs moescope-counters and hears its lines. */
 static int ask(char *const *words, counters_line *tell, void *context, struct err *err)
 {
-	char *argv[] = { installed_program("moescope-counters"), words[0], words[1], NULL };
 	char line[LINE_MOST];
 	struct counters counters = { .input = -1, .output = -1 };
-	int r = argv[0] ? spawn(&counters, argv, environ) : -ENOENT;
+	int r = spawn(&counters, words, environ, err);
 
-	free(argv[0]);
 	if (r < 0) {
 		release(&counters);
-		return err_sys(err, r, "moescope-counters cannot be started");
+		return r;
 	}
 	for (;;) {
 		read_line(&counters, READY_MS, line, sizeof(line));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress of counting; see counting.h.
+ * Counting of kernels, seen from outside; see counting.h.
  */
 #include "cmd/recording/counting.h"
 
@@ -14,8 +14,74 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text/format.h"
 #include "cmd/terminal/output.h"
 #include "trace/ring.h"
+
+/* What that took on an H200: see docs/benchmarks.md. The beginning is that of CUPTI, and room for a row of launches. */
+#define BEGIN_MS 1500.0
+#define ALONE_MS 20.0
+#define IN_TURNS_MS                                                                                \
+	4.5 /* more, if groups take turns: 18 changes of 0.25 s in a thousand launches */
+
+/* Groups of "A,B;19 C,D", those of them in which kernels run several times, and how often all of these. */
+struct plan_size {
+	uint64_t groups, replayed, passes;
+};
+
+static struct plan_size plan_size(const char *planned)
+{
+	struct plan_size size = { 0 };
+
+	for (const char *group = planned; group; group = strchr(group, ';')) {
+		uint64_t passes;
+
+		group += *group == ';';
+		passes = *group >= '0' && *group <= '9' ? strtoull(group, NULL, 10) : 1;
+		size.groups++;
+		size.replayed += passes > 1;
+		size.passes += passes > 1 ? passes : 0;
+	}
+	return size;
+}
+
+/* Nobody has measured a replay by itself: each pass is taken for a launch that is counted alone. */
+static void tell_replay_cost(uint64_t launches, const struct plan_size *size)
+{
+	double others = (double)(size->groups - size->replayed);
+	double each_ms = ALONE_MS * (others + (double)size->passes) / (double)size->groups +
+			 IN_TURNS_MS;
+
+	say("counting %llu launches, one at a time, in %llu groups of metrics: %llu of one pass, and %llu for which a kernel "
+	    "runs %llu times%s. That takes est. %s: %g ms per pass, as for a launch that is counted alone on an H200; "
+	    "saving and restoring memory has not been measured. --launch-count changes that.",
+	    (unsigned long long)launches, (unsigned long long)size->groups,
+	    (unsigned long long)(size->groups - size->replayed), (unsigned long long)size->replayed,
+	    (unsigned long long)size->passes, size->replayed > 1 ? " in all" : "",
+	    format_ns((double)launches * each_ms * 1e6).text, ALONE_MS);
+}
+
+void counting_tell_cost(const struct counting_plan *planned, uint64_t launches, bool by_kernel)
+{
+	struct plan_size size = plan_size(planned->groups);
+	bool turns = size.groups > 1;
+	/* By name, others between may end a row. */
+	double each_ms = (by_kernel ? ALONE_MS : planned->in_row_ms) + (turns ? IN_TURNS_MS : 0);
+
+	if (size.replayed) {
+		tell_replay_cost(launches, &size);
+		return;
+	}
+	say("counting %llu launches, one at a time, in %llu group%s of metrics of one pass%s, takes %s %s: %g s to start and "
+	    "%s%g ms per launch%s; --launch-count changes that.",
+	    (unsigned long long)launches, (unsigned long long)size.groups, turns ? "s" : "",
+	    turns ? " each" : "",
+	    turns	? "about"
+	    : by_kernel ? "up to about"
+			: "at least",
+	    format_ns((BEGIN_MS + (double)launches * each_ms) * 1e6).text, BEGIN_MS / 1e3,
+	    turns ? "an estimated " : "", each_ms, turns ? "" : ", as on an H200");
+}
 
 static const unsigned int parts_pct[] = { 10, 50, 100 };
 #define PARTS (sizeof(parts_pct) / sizeof(parts_pct[0]))

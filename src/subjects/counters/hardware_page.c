@@ -88,6 +88,14 @@ static const struct field total_fields[] = {
 
 const struct field_set hardware_total = { FIELDS(total_fields) };
 
+static bool has_reader(const struct run *run)
+{
+	for (size_t i = 0; i < run->n_shards; i++)
+		if (run->shards[i].role == ROLE_COUNTERS)
+			return true;
+	return false;
+}
+
 /* What the reader of the counters had to say: how often, and what is missing. */
 static void tell_facts(const struct run *run, struct page *page)
 {
@@ -120,8 +128,12 @@ static void tell_traffic(const struct device_counters *counters, struct page *pa
 static void hardware_page(const struct scene *scene, const struct grid *grid, struct page *page)
 {
 	if (!grid->n) {
-		page_line(page, 2,
-			  "no counters were read in this run: moescope run --counters timeline");
+		page_line(
+			page, 2,
+			has_reader(scene->run)
+				? "no sample of a counter is in this run, or in these steps"
+				: "no counters were read in this run: moescope run --counters timeline");
+		tell_facts(scene->run, page);
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
