@@ -45,7 +45,7 @@ def every_view_of_every_run_is_painted():
 def pictures_are_drawn_in_both_themes():
     fakes()
     shown = {"overview": "comm", "steps": "slow", "kernels": "h200-windows", "routing": "training", "memory": "training",
-             "comm": "comm", "ops": "training"}
+             "comm": "comm", "ops": "training", "counters-kernels": "limits"}
     with serve(".") as server:
         for dark in (False, True):
             for name, run in shown.items():
@@ -237,6 +237,29 @@ def the_keyboard_is_enough():
         tab.wait("/step 13: 15.0 ms, an outlier/.test(document.querySelector('.tip:not([hidden])')?.innerText)")
         tab.press("Enter")
         tab.wait("/rank 0, step 13/.test(document.querySelector('.drawer h2').innerText)")
+
+
+@test
+def bars_of_counters_are_the_figures_of_the_command():
+    fakes()
+    keys = {"SM": "sm_pct", "tensor cores": "tensor_pct", "DRAM": "dram_pct", "L2": "l2_pct"}
+    told = json.loads(moescope("counters", "limits.mscope", "--by", "kernel", "--json", "--limit", "0").out)["rows"]
+    told = {row["short_name"]: row for row in told if any(row[key] is not None for key in keys.values())}
+    with serve("limits.mscope") as server, page(server.address + view("limits", "counters-kernels")) as tab:
+        tab.wait(PAINTED)
+        tab.click("figure summary")
+        tab.wait("document.querySelector('figure .wide tbody tr')")
+        head, *rows = tab.ask("[...document.querySelectorAll('figure .wide tr')].map((row) => "
+                              "[...row.cells].map((cell) => cell.innerText))")
+        equal(len(rows), min(10, len(told)))
+        check(len(head) > 2 and set(head[1:]) <= set(keys), head)
+        for name, *shares in rows:
+            for part, share in zip(head[1:], shares, strict=True):
+                known = told[name][keys[part]]
+                if known is None:
+                    equal(share, "–", name, part)
+                else:
+                    check(abs(float(share.rstrip("%")) - known) <= 0.5, name, part, share, known)
 
 
 @test

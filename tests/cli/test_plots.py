@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots as files: every name, both formats and themes, well-formed, and failures in one sentence."""
 
+import csv
 import os
 import pathlib
+import shutil
 import stat
 import struct
 import xml.etree.ElementTree as ElementTree
@@ -10,8 +12,9 @@ import xml.etree.ElementTree as ElementTree
 from cli import Skip, check, environment, equal, main, moescope, one_sentence, record, test
 
 DATA = str(pathlib.Path(__file__).resolve().parent.parent / "data" / "h200-windows")
+NSIGHT = str(pathlib.Path(__file__).resolve().parent.parent / "data" / "ncu-h200" / "known-kernels.csv")
 NAMES = ["memory", "steps", "kernels", "api", "experts", "heatmap", "k_histogram", "flops",
-         "latency", "timeline", "roofline", "flame", "heap", "sheet", "dashboard"]
+         "latency", "timeline", "speed_of_light", "roofline", "flame", "heap", "sheet", "dashboard"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -195,6 +198,35 @@ def an_empty_run_still_has_its_files():
     equal(len(os.listdir("p")), len(NAMES))
     for name in NAMES:
         has(texts(f"p/{name}.svg"), "no data: ")
+
+
+@test
+def bars_of_counters_are_as_long_as_nsight_compute_says():
+    can_draw()
+    shutil.copy(NSIGHT, "ncu.csv")
+    equal(moescope("plot", "ncu.csv", "speed_of_light", "-o", "a.svg").status, 0)
+    found = texts("a.svg")
+    has(found, "10 of 10 kernels, by the time of their launches; not counted: SM, L2")
+    equal((found.count("bound by memory"), found.count("bound by tensor")), (3, 3))
+    root = ElementTree.parse("a.svg").getroot()
+    at = {t.text: float(t.get("x")) for t in root.iter(SVG + "text") if t.text in ("0", "100")}
+    lengths = {}
+    for bar in root.iter(SVG + "rect"):
+        if float(bar.get("x")) == at["0"]:
+            length = 100 * float(bar.get("width")) / (at["100"] - at["0"])
+            lengths.setdefault(bar.get("fill"), []).append(length)
+    launches = list(csv.DictReader(pathlib.Path("ncu.csv").open(encoding="utf-8")))[1:]
+    wanted = []
+    for metric in ("sm__pipe_tensor_cycles_active", "dram__throughput"):
+        kernels = {}
+        for launch in launches:
+            share = float(launch[metric + ".avg.pct_of_peak_sustained_elapsed"])
+            kernels.setdefault(launch["Kernel Name"], []).append(share)
+        wanted.append(sorted(sum(of) / len(of) for of in kernels.values()))
+    pixel = 100 / (at["100"] - at["0"])
+    for bars, shares in zip(lengths.values(), wanted, strict=True):
+        equal(len(bars), len(shares))
+        check(all(abs(bar - max(share, pixel)) < 0.02 for bar, share in zip(sorted(bars), shares)), bars, shares)
 
 
 if __name__ == "__main__":

@@ -573,6 +573,13 @@ int kernel_limits_analyze(const struct run *run, const struct peaks_file *peaks,
 	return r;
 }
 
+int64_t kernel_limit_time_ns(const struct kernel_limit_row *row)
+{
+	if (row->time_ns || !row->mean_ns.known)
+		return row->time_ns;
+	return (int64_t)(row->mean_ns.v * (double)row->launches);
+}
+
 void kernel_limits_release(struct kernel_limits *limits)
 {
 	for (size_t i = 0; i < limits->n; i++) {

@@ -82,6 +82,9 @@ int kernel_limits_analyze(const struct run *run, const struct peaks_file *peaks,
 			  const struct launch_metrics *metrics, struct kernel_limits *ret_limits);
 void kernel_limits_release(struct kernel_limits *limits);
 
+/* Of the kernel in the run; where it was not timed, of its measured launches. */
+int64_t kernel_limit_time_ns(const struct kernel_limit_row *row);
+
 /* Fills bound, no_bound and because from the figures of the row; see kernel_bound.c. */
 void kernel_bound_decide(struct kernel_limit_row *row);
 const char *kernel_bound_word(enum kernel_bound bound);

@@ -219,10 +219,9 @@ static int draw_measured(struct canvas *c, struct rect box, const struct kernel_
 	for (size_t i = 0; i < limits->n; i++) {
 		const struct kernel_limit_row *row = &limits->rows[i];
 		struct roofline_point point = { row->short_name, row->ops_per_byte.v,
-						row->tensor_ops_per_s.v, row->time_ns };
+						row->tensor_ops_per_s.v,
+						kernel_limit_time_ns(row) };
 
-		if (!row->time_ns && row->mean_ns.known)
-			point.time_ns = (int64_t)(row->mean_ns.v * (double)row->launches);
 		if (row->ops_per_byte.known && row->tensor_ops_per_s.known && usable(&point))
 			points[data.n++] = point;
 	}
