@@ -9,6 +9,8 @@
  *    blocks the grid is too small for the chip; else latency bounds it, and occupancy and stalls say why.
  * 3. Else it is not known.
  */
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +27,50 @@ const char *kernel_bound_word(enum kernel_bound bound)
 	};
 
 	return words[bound];
+}
+
+static const struct {
+	const char *name, *words;
+	size_t offset;
+	enum kernel_bound bound;
+} kernel_parts[] = {
+#define PART(member) offsetof(struct kernel_limit_row, member)
+	{ "SM", "the multiprocessors", PART(sm_pct), BOUND_SM },
+	{ "tensor cores", "the tensor cores", PART(tensor_pct), BOUND_TENSOR },
+	{ "DRAM", "DRAM", PART(dram_pct), BOUND_MEMORY },
+	{ "L2", "L2", PART(l2_pct), BOUND_L2 },
+#undef PART
+};
+_Static_assert(COUNT(kernel_parts) == KERNEL_PARTS, "a number for each");
+
+const char *kernel_part_name(size_t part)
+{
+	return kernel_parts[part].name;
+}
+
+struct value kernel_part_pct(const struct kernel_limit_row *row, size_t part)
+{
+	struct value pct = *(const struct value *)((const char *)row + kernel_parts[part].offset);
+
+	return pct.known && !isfinite(pct.v) ? value_absent("not a number") : pct;
+}
+
+size_t kernel_part_nearest(const struct kernel_limit_row *row)
+{
+	bool tensor = row->tensor_pct.known && row->tensor_pct.v >= BOUND_PCT;
+	size_t nearest = KERNEL_PARTS;
+	double most = 0;
+
+	for (size_t p = 0; p < KERNEL_PARTS; p++) {
+		struct value pct = kernel_part_pct(row, p);
+
+		if (!pct.known || (nearest < KERNEL_PARTS && pct.v <= most) ||
+		    (tensor && kernel_parts[p].bound == BOUND_SM))
+			continue;
+		most = pct.v;
+		nearest = p;
+	}
+	return nearest;
 }
 
 const char *stall_words(const char *stall)
@@ -78,33 +124,17 @@ static void say_latency(struct kernel_limit_row *row)
 
 void kernel_bound_decide(struct kernel_limit_row *row)
 {
-	const struct {
-		const struct value *use;
-		enum kernel_bound bound;
-		const char *part;
-	} parts[] = {
-		{ &row->dram_pct, BOUND_MEMORY, "DRAM" },
-		{ &row->l2_pct, BOUND_L2, "L2" },
-		{ &row->tensor_pct, BOUND_TENSOR, "the tensor cores" },
-		{ &row->sm_pct, BOUND_SM, "the multiprocessors" },
-	};
-	double most = BOUND_PCT;
+	size_t nearest = kernel_part_nearest(row);
 
 	row->bound = BOUND_UNKNOWN;
 	row->no_bound = NULL;
 	row->because[0] = '\0';
-	for (size_t i = 0; i < COUNT(parts); i++) {
-		if (!parts[i].use->known || parts[i].use->v < most ||
-		    (parts[i].bound == BOUND_SM && row->tensor_pct.known &&
-		     row->tensor_pct.v >= BOUND_PCT))
-			continue;
-		most = parts[i].use->v;
-		row->bound = parts[i].bound;
+	if (nearest < KERNEL_PARTS && kernel_part_pct(row, nearest).v >= BOUND_PCT) {
+		row->bound = kernel_parts[nearest].bound;
 		snprintf(row->because, sizeof(row->because), "%s at %.0f%% of the peak",
-			 parts[i].part, parts[i].use->v);
-	}
-	if (row->bound != BOUND_UNKNOWN)
+			 kernel_parts[nearest].words, kernel_part_pct(row, nearest).v);
 		return;
+	}
 	row->no_bound = !row->dram_pct.known ? row->dram_pct.reason
 			: !row->l2_pct.known ? row->l2_pct.reason
 			: !row->sm_pct.known ? row->sm_pct.reason

@@ -88,6 +88,12 @@ int64_t kernel_limit_time_ns(const struct kernel_limit_row *row);
 /* Fills bound, no_bound and because from the figures of the row; see kernel_bound.c. */
 void kernel_bound_decide(struct kernel_limit_row *row);
 const char *kernel_bound_word(enum kernel_bound bound);
+/* The parts of the GPU that have a peak, by number, and how close the kernel brought them to it. */
+#define KERNEL_PARTS 4
+const char *kernel_part_name(size_t part);
+struct value kernel_part_pct(const struct kernel_limit_row *row, size_t part);
+/* The one that is nearest to its peak: a multiprocessor only if its tensor cores are not; KERNEL_PARTS: none was counted. */
+size_t kernel_part_nearest(const struct kernel_limit_row *row);
 /* What warps wait for, in words, by the name of a stall reason; NULL: not known here. */
 const char *stall_words(const char *stall);
 

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/text/format.h"
 #include "subjects/counters/kernel_limits.h"
 #include "subjects/pages/pages.h"
 
 #define TOP_KERNELS 8
+#define NAME_COLUMNS 24 /* beside a bar */
 
 /* The words are too long for a column beside the figures. */
 static void because_table(const struct grid *figures, size_t limit, struct page *page)
@@ -35,6 +37,35 @@ static void because_table(const struct grid *figures, size_t limit, struct page 
 	}
 	page_empty_line(page);
 	page_table(page, grid, limit, PAGE_MORE_ROWS);
+}
+
+/* The part of the GPU that each kernel brought closest to its peak. */
+static void speed_of_light(const struct grid *figures, size_t limit, struct page *page)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < figures->n && (!limit || told < limit); i++) {
+		const struct kernel_limit_row *row = figures->rows[i].item;
+		size_t part = kernel_part_nearest(row);
+		struct value pct;
+
+		if (part == KERNEL_PARTS)
+			continue;
+		pct = kernel_part_pct(row, part);
+		if (!told++) {
+			page_empty_line(page);
+			page_line(
+				page, 2,
+				"the part of the GPU that each kernel brought closest to its peak");
+		}
+		page_line(page, 4, "%s", "");
+		page_put_fitted(page, row->short_name, NAME_COLUMNS);
+		page_put(page, "  %-12s %6s  ", kernel_part_name(part), format_pct(pct.v).text);
+		page_bar(page, pct.v / 100, pct.v >= BOUND_PCT ? TONE_WARNING : TONE_PLAIN,
+			 4 + NAME_COLUMNS + 2 + 12 + 1 + 6 + 2);
+	}
+	if (told)
+		page_empty_line(page);
 }
 
 /* Clocks are left as they are: they may have changed from launch to launch. */
@@ -70,6 +101,7 @@ static void limits_page(const struct scene *scene, const struct grid *grid, stru
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
 	because_table(grid, scene->limit, page);
+	speed_of_light(grid, scene->limit, page);
 	tell_clocks(limits, page);
 	page_line(page, 2, "measured: launches %" PRIu64 ", of kernels %zu", limits->launches,
 		  limits->n);

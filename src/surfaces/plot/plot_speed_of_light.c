@@ -13,37 +13,19 @@
 
 #define KERNELS 10
 
-static const struct {
-	const char *name;
-	size_t offset;
-} parts[] = {
-	{ "SM", offsetof(struct kernel_limit_row, sm_pct) },
-	{ "tensor cores", offsetof(struct kernel_limit_row, tensor_pct) },
-	{ "DRAM", offsetof(struct kernel_limit_row, dram_pct) },
-	{ "L2", offsetof(struct kernel_limit_row, l2_pct) },
-};
-#define PARTS (sizeof(parts) / sizeof(parts[0]))
-
 /* What is drawn: kernels of which some part was counted, and the parts that were counted of some of them. */
 struct shown {
 	const struct kernel_limit_row *rows[KERNELS];
 	size_t n, of;
-	bool counted[PARTS];
+	bool counted[KERNEL_PARTS];
 	size_t n_counted;
 	double most_pct;
 };
 
-static struct value part_of(const struct kernel_limit_row *row, size_t part)
-{
-	struct value value = *(const struct value *)((const char *)row + parts[part].offset);
-
-	return value.known && isfinite(value.v) ? value : value_absent(value.reason);
-}
-
 static bool any_part(const struct kernel_limit_row *row)
 {
-	for (size_t p = 0; p < PARTS; p++)
-		if (part_of(row, p).known)
+	for (size_t p = 0; p < KERNEL_PARTS; p++)
+		if (kernel_part_pct(row, p).known)
 			return true;
 	return false;
 }
@@ -69,8 +51,8 @@ static int choose(const struct kernel_limits *limits, struct shown *ret_shown)
 	qsort(rows, shown.of, sizeof(*rows), most_time_first);
 	for (; shown.n < KERNELS && shown.n < shown.of; shown.n++) {
 		shown.rows[shown.n] = rows[shown.n];
-		for (size_t p = 0; p < PARTS; p++) {
-			struct value value = part_of(rows[shown.n], p);
+		for (size_t p = 0; p < KERNEL_PARTS; p++) {
+			struct value value = kernel_part_pct(rows[shown.n], p);
 
 			if (!value.known)
 				continue;
@@ -104,8 +86,8 @@ static void draw_rows(const struct chart *chart, const struct shown *shown, doub
 		double middle = chart->data.y + ((double)i + 0.5) * row;
 		double y = middle - thick * (double)shown->n_counted / 2;
 
-		for (size_t p = 0; p < PARTS; p++) {
-			struct value value = part_of(shown->rows[i], p);
+		for (size_t p = 0; p < KERNEL_PARTS; p++) {
+			struct value value = kernel_part_pct(shown->rows[i], p);
 
 			if (value.known)
 				canvas_fill(
@@ -128,7 +110,7 @@ static void draw(struct canvas *c, struct rect box, const struct shown *shown)
 {
 	const struct plot_theme *theme = canvas_theme(c);
 	struct text_style_desc style = { .size = TEXT_USUAL };
-	struct legend_item items[PARTS + 1];
+	struct legend_item items[KERNEL_PARTS + 1];
 	double names = 0, bounds = 0, x;
 	struct chart chart;
 	char text[64], limit[64];
@@ -140,9 +122,9 @@ static void draw(struct canvas *c, struct rect box, const struct shown *shown)
 		bounds = fmax(bounds, canvas_text_width(c, style, text));
 	}
 	names = fmin(names, box.w * 0.4);
-	for (size_t p = 0; p < PARTS; p++)
+	for (size_t p = 0; p < KERNEL_PARTS; p++)
 		if (shown->counted[p])
-			items[n++] = (struct legend_item){ theme->series[p], parts[p].name,
+			items[n++] = (struct legend_item){ theme->series[p], kernel_part_name(p),
 							   LEGEND_FILL };
 	snprintf(limit, sizeof(limit), "%d%%: it bounds the kernel", BOUND_PCT);
 	items[n++] = (struct legend_item){ theme->muted, limit, LEGEND_DASH };
@@ -171,11 +153,11 @@ int plot_speed_of_light(struct canvas *c, struct rect box, const struct plot_sce
 	length = (size_t)snprintf(subtitle, sizeof(subtitle),
 				  "%zu of %zu kernels, by the time of their launches", shown.n,
 				  shown.of);
-	for (size_t p = 0, first = 1; p < PARTS; p++)
+	for (size_t p = 0, first = 1; p < KERNEL_PARTS; p++)
 		if (!shown.counted[p]) {
 			length += (size_t)snprintf(subtitle + length, sizeof(subtitle) - length,
 						   "%s%s", first ? "; not counted: " : ", ",
-						   parts[p].name);
+						   kernel_part_name(p));
 			first = 0;
 		}
 	box = plot_panel(c, box, "Speed of light", shown.n ? subtitle : NULL);
