@@ -12,8 +12,8 @@
 typedef int plot_function(struct canvas *canvas, struct rect box, const struct plot_scene *scene);
 
 plot_function plot_memory, plot_steps, plot_kernels, plot_api, plot_experts, plot_heatmap,
-	plot_k_histogram, plot_flops, plot_latency, plot_timeline, plot_speed_of_light, plot_roofline, plot_flame,
-	plot_heap;
+	plot_k_histogram, plot_flops, plot_latency, plot_timeline, plot_speed_of_light,
+	plot_roofline, plot_flame, plot_heap;
 
 /* What a roofline is drawn of; the roof is drawn as far as it is known. */
 struct roof_data {
