@@ -102,6 +102,9 @@ def by_step():
     seen = [row for row in rows("hardware", "a.mscope", "--by-step")
             if row["counter"] == "sm_active_pct" and row["step"]]
     check(seen, "no step has a sample")
+    outside = [row for row in rows("hardware", "a.mscope", "--by-step") if row["counter"] == "sm_active_pct" and not row["step"]]
+    equal([int(row["samples"]) for row in outside],
+          [sum(not any(start <= t < start + duration for start, duration in steps.values()) for t, _ in active)])
     for row in seen:
         start, duration = steps[int(float(row["step"]))]
         equal(int(row["samples"]), sum(start <= t < start + duration for t, _ in active))

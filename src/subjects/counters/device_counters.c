@@ -12,12 +12,11 @@
 #include "base/cmp.h"
 #include "device/driver/gpu_devices.h"
 
-/* What has been added up of a counter of a device since the step began. */
+/* What has been added up of a counter of a device: of a step since it began, or of all that is outside the steps. */
 struct sum {
 	uint32_t device, counter;
-	bool sampled;
+	bool sampled, outside;
 	int64_t step;
-	bool in_step;
 	uint64_t n;
 	double sum, min, max;
 };
@@ -29,14 +28,15 @@ struct sums {
 	bool by_step;
 };
 
-static struct sum *find_sum(struct sums *sums, uint32_t device, uint32_t counter, bool sampled)
+static struct sum *find_sum(struct sums *sums, uint32_t device, uint32_t counter, bool sampled,
+			    bool outside)
 {
 	/* Samples come in rounds: the next one is nearly always that after the last. */
 	for (size_t k = 0; k < sums->n; k++) {
 		size_t i = (sums->last + 1 + k) % sums->n;
 
 		if (sums->all[i].device == device && sums->all[i].counter == counter &&
-		    sums->all[i].sampled == sampled) {
+		    sums->all[i].sampled == sampled && sums->all[i].outside == outside) {
 			sums->last = i;
 			return &sums->all[i];
 		}
@@ -44,8 +44,9 @@ static struct sum *find_sum(struct sums *sums, uint32_t device, uint32_t counter
 	if (array_grow(&sums->all, &sums->capacity, sums->n + 1, sizeof(*sums->all)) < 0)
 		return NULL;
 	sums->last = sums->n;
-	sums->all[sums->n] =
-		(struct sum){ .device = device, .counter = counter, .sampled = sampled };
+	sums->all[sums->n] = (struct sum){
+		.device = device, .counter = counter, .sampled = sampled, .outside = outside
+	};
 	return &sums->all[sums->n++];
 }
 
@@ -62,8 +63,8 @@ static int end_sum(struct sums *sums, struct sum *sum, struct device_counters *c
 		.sampled = sum->sampled,
 		.step = !sums->by_step
 				? value_absent("over the whole run: --by-step tells steps apart")
-			: sum->in_step ? value_of((double)sum->step)
-				       : value_absent("outside the steps"),
+			: sum->outside ? value_absent("outside the steps")
+				       : value_of((double)sum->step),
 		.samples = sum->n,
 		.mean = sum->sum / (double)sum->n,
 		.min = sum->min,
@@ -148,13 +149,13 @@ static int sum_up(const struct run *run, const struct selection *sel,
 		step = row == SIZE_MAX ? 0 : run->step.step[row];
 		if (selection_is_window(sel) && (row == SIZE_MAX || !selection_has_step(sel, step)))
 			continue;
-		sum = find_sum(sums, t->device[i], t->metric[i], sampled);
+		sum = find_sum(sums, t->device[i], t->metric[i], sampled,
+			       sums->by_step && row == SIZE_MAX);
 		if (!sum)
 			return -ENOMEM;
-		if (sums->by_step && (sum->step != step || sum->in_step != (row != SIZE_MAX)))
+		if (sums->by_step && sum->step != step)
 			r = end_sum(sums, sum, counters);
 		sum->step = step;
-		sum->in_step = row != SIZE_MAX;
 		add(sum, t->value[i]);
 		counters->samples++;
 	}
