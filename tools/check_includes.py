@@ -32,7 +32,7 @@ ROOMS = {
     "probe/routing": CORE | {"probe/core", "probe/gpu"},
     "calls": {"probe/core"},
     "host": {"base", "trace"},
-    "counters": CORE,
+    "counters": CORE | {"device/sheets"},
     "exact": CORE | {"counters", "device/sheets", "probe/core", "probe/gpu"},
     "heap": {"base", "trace", "host"},
     "ingest": CORE,

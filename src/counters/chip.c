@@ -159,6 +159,27 @@ void chip_nearest(const struct chip *chip, const char *metric, char *name, size_
 	free(base);
 }
 
+struct telling {
+	const char *prefix;
+	chip_metric *tell;
+	void *context;
+};
+
+static bool tell_one(void *context, CUpti_MetricType type, const char *name)
+{
+	struct telling *telling = context;
+
+	(void)type;
+	if (!strncmp(name, telling->prefix, strlen(telling->prefix)))
+		telling->tell(telling->context, name);
+	return true;
+}
+
+void chip_each_metric(const struct chip *chip, const char *prefix, chip_metric *tell, void *context)
+{
+	each_metric(chip, tell_one, &(struct telling){ prefix, tell, context });
+}
+
 static int make_image(struct chip_plan *plan, struct err *err)
 {
 	CUpti_Profiler_Host_GetConfigImageSize_Params measure =

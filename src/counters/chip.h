@@ -32,6 +32,11 @@ bool chip_has(const struct chip *chip, const char *metric);
  * what follows the first dot. */
 void chip_nearest(const struct chip *chip, const char *metric, char *name, size_t size);
 
+/* Each base metric that begins with `prefix`, such as dram__bytes_read. */
+typedef void chip_metric(void *context, const char *name);
+void chip_each_metric(const struct chip *chip, const char *prefix, chip_metric *tell,
+		      void *context);
+
 /* Metrics that are counted together. */
 struct chip_plan {
 	struct CUpti_Profiler_Host_Object *host;

@@ -133,6 +133,7 @@ int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, 
  * are of all cycles there, not of active ones: kernel_limits.c divides them. */
 struct exact_metric {
 	const char *name, *beside;
+	const char *otherwise; /* on chips that do not have it by its name */
 };
 #define COMPARED_ON "GH100"
 #define BESIDE(name) "TPC.TriageCompute." name
@@ -143,7 +144,8 @@ struct exact_metric {
 		EXACT_CLOCK                                                                        \
 	}
 #define DRAM                                                                                       \
-	{ "dram__bytes_read.sum" }, { "dram__bytes_write.sum" },                                   \
+	{ DRAM_METRIC "_read.sum", .otherwise = DRAM_METRIC "_op_read.sum" },                      \
+		{ DRAM_METRIC "_write.sum", .otherwise = DRAM_METRIC "_op_write.sum" },            \
 	{                                                                                          \
 		"dram__throughput" OF_PEAK                                                         \
 	}
@@ -173,16 +175,6 @@ struct exact_metric {
 	{                                                                                          \
 		"sm__inst_executed_pipe_xu" OF_ACTIVE                                              \
 	}
-#define TENSOR(path)                                                                               \
-	{                                                                                          \
-		"sm__ops_path_tensor_" path ".sum"                                                 \
-	}
-/* Of 16-bit floats and of bytes Hopper's instructions are apart from those of older chips. */
-#define TENSOR_OPERATIONS                                                                          \
-	TENSOR("src_bf16_dst_fp32"), TENSOR("op_hgmma_src_fp16"), TENSOR("op_hmma_src_fp16"),      \
-		TENSOR("src_fp16_dst_fp32"), TENSOR("src_fp16_dst_fp16"),                          \
-		TENSOR("src_tf32_dst_fp32"), TENSOR("src_fp8"), TENSOR("op_igmma_src_int8"),       \
-		TENSOR("op_imma_src_int8"), TENSOR("src_fp64")
 #define STALL(reason)                                                                              \
 	{                                                                                          \
 		"smsp__average_warps_issue_stalled_" reason "_per_issue_active.ratio"              \
@@ -197,21 +189,23 @@ struct exact_metric {
 static const struct exact_metric basic[] = { TIME, DRAM, USE };
 static const struct exact_metric memory[] = { TIME, DRAM, CACHES };
 static const struct exact_metric compute[] = { TIME, USE, PIPES };
-static const struct exact_metric tensor[] = { TIME, USE, TENSOR_OPERATIONS };
+static const struct exact_metric tensor[] = { TIME, USE };
 static const struct exact_metric stalls[] = { TIME, USE, STALLS };
-static const struct exact_metric full[] = { TIME,  DRAM, USE, CACHES, PIPES, TENSOR_OPERATIONS,
-					    STALLS };
+static const struct exact_metric full[] = { TIME, DRAM, USE, CACHES, PIPES, STALLS };
 
 static const struct exact_set {
 	const char *name;
 	const struct exact_metric *metrics;
 	size_t n;
+	bool tensor; /* with tensor_set */
 } sets[] = {
-#define SET(name)                                                                                  \
+#define SET(name, ...)                                                                             \
 	{                                                                                          \
-#name, name, COUNT(name)                                                           \
+#name, name, COUNT(name), __VA_ARGS__                                              \
 	}
-	SET(basic), SET(memory), SET(compute), SET(tensor), SET(stalls), SET(full),
+	SET(basic),   SET(memory),
+	SET(compute), SET(tensor, .tensor = true),
+	SET(stalls),  SET(full, .tensor = true),
 #undef SET
 };
 
@@ -232,13 +226,18 @@ size_t exact_set(const struct chip *chip, const char *name, const char **metrics
 {
 	const struct exact_set *set = find_set(name);
 	bool compared = !strcmp(chip_name(chip), COMPARED_ON);
+	size_t n = 0;
 
-	for (size_t i = 0; set && i < set->n; i++)
-		metrics[i] = compared && set->metrics[i].beside &&
-					     chip_has(chip, set->metrics[i].beside)
-				     ? set->metrics[i].beside
-				     : set->metrics[i].name;
-	return set ? set->n : 0;
+	for (; set && n < set->n; n++) {
+		const struct exact_metric *one = &set->metrics[n];
+
+		metrics[n] = one->name;
+		if (compared && one->beside && chip_has(chip, one->beside))
+			metrics[n] = one->beside;
+		else if (one->otherwise && !chip_has(chip, one->name))
+			metrics[n] = one->otherwise;
+	}
+	return n + (set && set->tensor ? tensor_set(chip, metrics + n) : 0);
 }
 
 const char *exact_set_name(size_t i)

@@ -6,6 +6,7 @@
 #define COUNTERS_SETS_H
 
 #include "counters/chip.h"
+#include "device/sheets/metric_names.h"
 
 /* A reading over time. */
 struct timed_counter {
@@ -29,7 +30,7 @@ bool counters_fit(const struct chip *chip, const char **metrics, size_t n);
 size_t counters_passes(const struct chip *chip, const char **metrics, size_t n);
 
 /* In every set: how long a kernel took. */
-#define EXACT_TIME "gpu__time_duration.sum"
+#define EXACT_TIME TIME_METRIC
 #define EXACT_CLOCK "gpc__cycles_elapsed.avg.per_second"
 /* The section of metrics that were counted in several passes (%zu), each of which was a run of the kernel. */
 #define EXACT_REPLAYED "replayed in %zu passes"
@@ -45,6 +46,10 @@ size_t counters_passes(const struct chip *chip, const char **metrics, size_t n);
 #define EXACT_METRICS_MOST 128
 int exact_groups(const struct chip *chip, const char *const *metrics, size_t n, int *group,
 		 struct err *err);
+
+/* All operations of the chip's tensor cores, by type, in metrics that one pass each can count; of a type for which there are
+ * none, the metric that needs several. At most EXACT_METRICS_MOST; the names stay until the next chip's are asked for. */
+size_t tensor_set(const struct chip *chip, const char **metrics);
 
 /* Sets of exact metrics: basic, memory, compute, tensor, stalls, full. */
 bool exact_is_set(const char *name);

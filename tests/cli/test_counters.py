@@ -3,6 +3,7 @@
 
 import csv
 import io
+import json
 import os
 import pathlib
 import subprocess
@@ -266,6 +267,63 @@ def groups_of(words, chip, cupti):
     return len(groups)
 
 
+NSIGHT = ('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",'
+          '"Section Name","Metric Name","Metric Unit","Metric Value"\n')
+PARTS = "sm__ops_path_tensor_"
+
+
+def by_kernel(*metrics):
+    """The row of a kernel with these metrics, as Nsight Compute would have counted them."""
+    lines = [f'"0","1","p","h","k","1","7","(32,32,1)","(64,64,1)","0","12.0","s","{name}","{unit}","{value}"\n'
+             for name, unit, value in (("gpu__time_duration.sum", "ns", "1,000"), *metrics)]
+    pathlib.Path("ncu.csv").write_text(NSIGHT + "".join(lines), encoding="utf-8")
+    r = moescope("counters", "ncu.csv", "--by", "kernel", "--json")
+    equal(r.status, 0, r.err)
+    return json.loads(r.out)["rows"][0]
+
+
+@test
+def names_of_other_chips():
+    """GB20x has other names for bytes of DRAM; and what nobody counted is not zero."""
+    row = by_kernel(("dram__bytes_op_read.sum", "Kbyte", "4"), ("dram__bytes_op_write.sum", "byte", "1,000"))
+    equal((row["dram_read_bytes"], row["dram_write_bytes"], row["dram_bytes"], row["dram_bytes_per_s"]), (4000, 1000, 5000, 5e9))
+    worked = ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", "%", "70")
+    row = by_kernel(worked, (PARTS + "src_bf16_dst_fp32.sum", "", "0"))
+    equal((row["tensor_ops"], row["tensor_ops_per_s"], row["ops_per_byte"]), (None, None, None))
+    check("no operations of the types that were counted" in row["tensor_ops_reason"], row)
+    row = by_kernel((worked[0], "%", "0.9"), (PARTS + "src_bf16_dst_fp32.sum", "", "0"))
+    equal(row["tensor_ops"], 0)
+    # By sparsity, which is a part of neither; and the rate of fp8 for what reads it beside smaller ones.
+    row = by_kernel(worked, *((PARTS + f"op_utcqmma_src_fp4_fp6_fp8_dst_fp32_sparsity_{way}.sum", "", n) for way, n in (("off", 9), ("on", 3))))
+    equal((row["tensor_ops"], row["tensor_type"]), (12, "fp8"))
+
+
+def tensor_metrics(chip, cupti):
+    """What the set has of the tensor cores' operations; each needs one pass."""
+    r = subprocess.run([PROGRAM, "plan", "tensor", chip], env=environment(MOESCOPE_CUPTI=cupti), capture_output=True, text=True,
+                       check=False, timeout=600)
+    equal((r.returncode, "left out" in r.stdout), (0, False), r.stdout)
+    return {name[len(PARTS):-len(".sum")] for line in r.stdout.splitlines() if line.startswith("group ")
+            for name in line[len("group "):].split(",") if name.startswith(PARTS)}
+
+
+# All that each chip's tensor cores read, once: by NVIDIA's names, where one pass cannot count all of them in parts.
+TENSOR = {
+    "GH100": "src_bf16_dst_fp32 op_hgmma_src_fp16 op_hmma_src_fp16_dst_fp16 op_hmma_src_fp16_dst_fp32 src_tf32_dst_fp32 src_fp8 "
+             "op_igmma_src_int8 op_imma_src_int8_sparsity_off op_imma_src_int8_sparsity_on src_fp64",
+    "GB100": "src_bf16_dst_fp32 src_fp16_dst_fp32 op_hmma_src_fp16_dst_fp16 op_utchmma_src_fp16_dst_fp16_sparsity_off "
+             "op_utchmma_src_fp16_dst_fp16_sparsity_on op_hmma_src_tf32_dst_fp32 op_utchmma_src_tf32_dst_fp32_sparsity_off "
+             "op_utchmma_src_tf32_dst_fp32_sparsity_on src_fp4_fp6_fp8_dst_fp16 op_utcqmma_src_fp4_fp6_fp8_dst_fp32_sparsity_off "
+             "op_utcqmma_src_fp4_fp6_fp8_dst_fp32_sparsity_on src_fp4_dst_fp32 op_imma_src_int8 op_utcimma_src_int8_sparsity_off "
+             "op_utcimma_src_int8_sparsity_on src_fp64",
+    "GA100": "src_bf16_dst_fp32 src_fp16_dst_fp16 src_fp16_dst_fp32 src_tf32_dst_fp32 src_int8_sparsity_off src_int8_sparsity_on src_fp64",
+    "AD102": "src_bf16_dst_fp32 src_fp16_dst_fp16 src_fp16_dst_fp32 src_tf32_dst_fp32 src_fp8 src_int8_sparsity_off "
+             "src_int8_sparsity_on src_fp64",
+    "GB202": "src_bf16_dst_fp32 src_fp16_dst_fp16 src_fp16_dst_fp32 src_tf32_dst_fp32 src_fp8_dst_fp16 src_fp8_dst_fp32 "
+             "src_fp4_fp6_dst_fp16 src_fp4_fp6_dst_fp32 src_fp4_dst_fp32 src_int8 src_fp64",
+}
+
+
 @test
 def real_chips():
     """With a real libcupti, which needs no GPU for it: what each chip can count over time fits into one pass."""
@@ -287,6 +345,8 @@ def real_chips():
         check(len(timed) == len([line for line in lines if line[0] == "over"]), "a name twice")
         equal("l2_hit_pct" in timed, chip == "GH100", "compared with Nsight Compute on that chip alone")
         check(groups_of("basic", chip, found[-1]) == 1 < groups_of("full", chip, found[-1]), chip)
+        equal(tensor_metrics(chip, found[-1]), set(TENSOR[chip].split()), chip)
+        equal([line for line in lines if line[:2] == ["set", "basic"]], ["set basic metrics 10 of 10 passes 1".split()], chip)
     r = subprocess.run([PROGRAM, "chip", "XX100"], env=environment(MOESCOPE_CUPTI=found[-1]),
                        capture_output=True, text=True, check=False, timeout=600)
     equal((r.returncode, r.stdout.count("\n")), (1, 1), r.stdout)

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,8 +22,7 @@
 /* What that took on an H200: see docs/benchmarks.md. The beginning is that of CUPTI, and room for a row of launches. */
 #define BEGIN_MS 1500.0
 #define ALONE_MS 20.0
-#define IN_TURNS_MS                                                                                \
-	4.5 /* more, if groups take turns: 18 changes of 0.25 s in a thousand launches */
+#define CHANGE_MS 250.0
 
 /* Groups of "A,B;19 C,D", those of them in which kernels run several times, and how often all of these. */
 struct plan_size {
@@ -45,12 +45,20 @@ static struct plan_size plan_size(const char *planned)
 	return size;
 }
 
+/* Groups take turns of one launch, two, four and so on: what their changes take, for each launch. */
+static double turns_ms(uint64_t groups, uint64_t launches)
+{
+	double of_each = (double)launches / (double)groups;
+
+	return groups > 1 ? CHANGE_MS * log2(of_each + 1) / of_each : 0;
+}
+
 /* Nobody has measured a replay by itself: each pass is taken for a launch that is counted alone. */
 static void tell_replay_cost(uint64_t launches, const struct plan_size *size)
 {
 	double others = (double)(size->groups - size->replayed);
 	double each_ms = ALONE_MS * (others + (double)size->passes) / (double)size->groups +
-			 IN_TURNS_MS;
+			 turns_ms(size->groups, launches);
 
 	say("counting %llu launches, one at a time, in %llu groups of metrics: %llu of one pass, and %llu for which a kernel "
 	    "runs %llu times%s. That takes est. %s: %g ms per pass, as for a launch that is counted alone on an H200; "
@@ -66,14 +74,15 @@ void counting_tell_cost(const struct counting_plan *planned, uint64_t launches, 
 	struct plan_size size = plan_size(planned->groups);
 	bool turns = size.groups > 1;
 	/* By name, others between may end a row. */
-	double each_ms = (by_kernel ? ALONE_MS : planned->in_row_ms) + (turns ? IN_TURNS_MS : 0);
+	double each_ms = (by_kernel ? ALONE_MS : planned->in_row_ms) +
+			 turns_ms(size.groups, launches);
 
 	if (size.replayed) {
 		tell_replay_cost(launches, &size);
 		return;
 	}
 	say("counting %llu launches, one at a time, in %llu group%s of metrics of one pass%s, takes %s %s: %g s to start and "
-	    "%s%g ms per launch%s; --launch-count changes that.",
+	    "%s%.3g ms per launch%s; --launch-count changes that.",
 	    (unsigned long long)launches, (unsigned long long)size.groups, turns ? "s" : "",
 	    turns ? " each" : "",
 	    turns	? "about"

@@ -83,8 +83,7 @@ static bool is_amount(const char *name, struct part *part)
 	if (!strcmp(name, TIME_METRIC)) {
 		part->amount = TIME;
 		part->unit = "ns";
-	} else if (!strcmp(name, DRAM_METRIC ".sum") || !strcmp(name, DRAM_METRIC "_read.sum") ||
-		   !strcmp(name, DRAM_METRIC "_write.sum")) {
+	} else if (dram_metric_way(name)) {
 		part->amount = BYTES;
 		part->unit = "byte";
 	} else if (is_tensor_metric(name)) {
@@ -104,14 +103,22 @@ static bool has_part(const struct work *work, const char *name)
 	return false;
 }
 
+static bool has_bytes(const struct work *work, enum dram_way way)
+{
+	for (size_t i = 0; i < work->n_parts; i++)
+		if (dram_metric_way(run_string(work->run, work->parts[i].metric)) == way)
+			return true;
+	return false;
+}
+
 /* What other parts have, too, must not be added twice; and bytes of one direction are no amount. */
 static bool is_left_out(const struct work *work, const char *name)
 {
-	bool both_ways = has_part(work, DRAM_METRIC "_read.sum") &&
-			 has_part(work, DRAM_METRIC "_write.sum");
+	bool each_way = has_bytes(work, DRAM_READ) && has_bytes(work, DRAM_WRITE);
+	enum dram_way way = dram_metric_way(name);
 
-	if (!strncmp(name, DRAM_METRIC, strlen(DRAM_METRIC)))
-		return both_ways == !strcmp(name, DRAM_METRIC ".sum");
+	if (way)
+		return each_way == (way == DRAM_BOTH_WAYS);
 	for (size_t i = 0; i < work->n_parts; i++)
 		if (tensor_metric_covers(run_string(work->run, work->parts[i].metric), name))
 			return true;

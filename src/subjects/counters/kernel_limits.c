@@ -21,6 +21,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define WARP 32
 #define NAMES_MOST 4
+/* Kernels without their operations have up to 1% (GH100). */
+#define TENSOR_WORKS_PCT 5
 #define OF(member) offsetof(struct kernel_limit_row, member)
 #define ELAPSED ".avg.pct_of_peak_sustained_elapsed"
 #define ACTIVE ".avg.pct_of_peak_sustained_active"
@@ -83,12 +85,12 @@ static const struct figure {
 	{ OF(dram_read_bytes),
 	  "byte",
 	  "dram__bytes_read was not counted",
-	  { "dram__bytes_read.sum" } },
+	  { DRAM_METRIC "_read.sum", DRAM_METRIC "_op_read.sum" } },
 	{ OF(dram_write_bytes),
 	  "byte",
 	  "dram__bytes_write was not counted",
-	  { "dram__bytes_write.sum" } },
-	{ OF(dram_bytes), "byte", NULL, { "dram__bytes.sum" } },
+	  { DRAM_METRIC "_write.sum", DRAM_METRIC "_op_write.sum" } },
+	{ OF(dram_bytes), "byte", NULL, { DRAM_METRIC ".sum" } },
 	{ OF(dram_bytes_per_s),
 	  "byte/s",
 	  NULL,
@@ -164,11 +166,10 @@ static struct value rate_of(const struct of_kernel *of, const struct launch_metr
 		   : value_ratio(mean, of->mean_ns, 1e9, "it took no time");
 }
 
-/* The rate of the metric of that name. */
-static struct value rate_of_bytes(const struct of_kernel *of, const char *name, struct value mean)
+static struct value rate_of_bytes(const struct of_kernel *of, enum dram_way way, struct value mean)
 {
 	for (size_t i = 0; i < of->n; i++)
-		if (!strcmp(run_string(of->run, of->rows[i].metric), name))
+		if (dram_metric_way(run_string(of->run, of->rows[i].metric)) == way)
 			return rate_of(of, &of->rows[i], mean);
 	return mean;
 }
@@ -223,6 +224,11 @@ static void sum_tensor_ops(const struct of_kernel *of, struct kernel_limit_row *
 		any = true;
 	}
 	row->tensor_ops = any ? ops : value_absent("sm__ops_path_tensor was not counted");
+	if (any && most <= 0 && row->tensor_pct.known && row->tensor_pct.v >= TENSOR_WORKS_PCT) {
+		row->tensor_ops = value_absent("the tensor cores worked, but no operations of the "
+					       "types that were counted");
+		any = false;
+	}
 	row->tensor_ops_per_s = any ? rate : row->tensor_ops;
 }
 
@@ -289,11 +295,11 @@ static void derive_figures(struct of_kernel *of, struct kernel_limit_row *row)
 					  "gpc__cycles_elapsed was not counted");
 	if (row->dram_read_bytes.known && row->dram_write_bytes.known) {
 		row->dram_bytes = value_sum(row->dram_read_bytes, row->dram_write_bytes);
-		row->dram_bytes_per_s = value_sum(
-			rate_of_bytes(of, DRAM_METRIC "_read.sum", row->dram_read_bytes),
-			rate_of_bytes(of, DRAM_METRIC "_write.sum", row->dram_write_bytes));
+		row->dram_bytes_per_s =
+			value_sum(rate_of_bytes(of, DRAM_READ, row->dram_read_bytes),
+				  rate_of_bytes(of, DRAM_WRITE, row->dram_write_bytes));
 	} else if (row->dram_bytes.known) {
-		row->dram_bytes_per_s = rate_of_bytes(of, DRAM_METRIC ".sum", row->dram_bytes);
+		row->dram_bytes_per_s = rate_of_bytes(of, DRAM_BOTH_WAYS, row->dram_bytes);
 	} else {
 		row->dram_bytes = row->dram_read_bytes.known ? row->dram_write_bytes
 							     : row->dram_read_bytes;

@@ -44,59 +44,20 @@ bool metric_number(const struct run *run, size_t i, const char *unit, double *re
 	return isfinite(*ret_value);
 }
 
-/* The type of operations in a metric's name: what lies between its beginning and .sum. */
-static bool tensor_type(const char *name, const char **ret_type, size_t *ret_length)
-{
-	size_t length = strlen(name), before = strlen(TENSOR_METRIC), after = strlen(".sum");
-
-	if (length <= before + after || strncmp(name, TENSOR_METRIC, before) != 0 ||
-	    strcmp(name + length - after, ".sum") != 0)
-		return false;
-	*ret_type = name + before;
-	*ret_length = length - before - after;
-	return true;
-}
-
-bool is_tensor_metric(const char *name)
-{
-	const char *type;
-	size_t length;
-
-	return tensor_type(name, &type, &length);
-}
-
-static bool type_begins(const char *type, size_t length, const char *with, size_t n, bool whole)
-{
-	return (n < length || (whole && n == length)) && !strncmp(type, with, n) &&
-	       (n == length || type[n] == '_');
-}
-
-bool tensor_metric_covers(const char *name, const char *part)
-{
-	const char *type, *other, *source;
-	size_t length, n, before;
-
-	if (!tensor_type(part, &type, &length) || !tensor_type(name, &other, &n))
-		return false;
-	source = strstr(type, "src_");
-	before = !strncmp(type, "op_", 3) && source && source < type + length
-			 ? (size_t)(source - type)
-			 : 0;
-	return type_begins(type, length, other, n, false) ||
-	       (before && type_begins(type + before, length - before, other, n, true));
-}
-
 enum peak_dtype tensor_metric_dtype(const char *name)
 {
-	const char *source = is_tensor_metric(name) ? strstr(name, "src_") : NULL;
+	const char *source = tensor_metric_source(name);
 	int dtype = 0;
+
+	/* Of one kind of instruction: its rate is that of the widest. */
+	if (source && !strncmp(source, "fp4_fp6_fp8_", strlen("fp4_fp6_fp8_")))
+		return PEAK_FP8;
 
 	while (dtype < PEAK_DTYPES) {
 		const char *word = peak_dtype_name((enum peak_dtype)dtype);
 		size_t length = strlen(word);
 
-		if (source && !strncmp(source + strlen("src_"), word, length) &&
-		    strchr("_.", source[strlen("src_") + length]))
+		if (source && !strncmp(source, word, length) && strchr("_.", source[length]))
 			break;
 		dtype++;
 	}

@@ -9,12 +9,9 @@
 
 #include <stdbool.h>
 
+#include "device/sheets/metric_names.h"
 #include "device/sheets/peaks.h"
 #include "tables/tables.h"
-
-#define TIME_METRIC "gpu__time_duration.sum"
-#define TENSOR_METRIC "sm__ops_path_tensor_"
-#define DRAM_METRIC "dram__bytes"
 
 /* Over the launches of a kernel that have both a metric and its time. */
 struct paired_sum {
@@ -30,11 +27,7 @@ struct paired_sums {
 /* The number of a row of run->metric in a unit; false: it has none. */
 bool metric_number(const struct run *run, size_t row, const char *unit, double *ret_value);
 
-/* Operations of the tensor cores are counted by source, as sm__ops_path_tensor_src_fp16.sum, and also by source and
- * target or kind of instruction: src_fp16 covers src_fp16_dst_fp32 and op_hgmma_src_fp16. */
-bool is_tensor_metric(const char *name);
-bool tensor_metric_covers(const char *name, const char *part);
-/* The type of its sources, enum peak_dtype; PEAK_DTYPES: one without a peak, or not told. */
+/* The type of the sources of a metric of the tensor cores, enum peak_dtype; PEAK_DTYPES: one without a peak, or not told. */
 enum peak_dtype tensor_metric_dtype(const char *name);
 
 int paired_sums_make(const struct run *run, struct paired_sums *ret_sums);
