@@ -168,6 +168,37 @@ def counters_of_nsight_compute():
     check("dram__bytes.sum" in text and "2.00 k" in text, text)
 
 
+LONG = ('"ID","Process ID","Process Name","Host Name","Kernel Name",{}"Context","Stream",{}"Section Name","Metric Name",'
+        '"Metric Unit","Metric Value"{}\n')
+SIZES, OF_LAUNCH = '"Block Size","Grid Size","Device","CC",', '"(32, 1, 1)","(64, 1, 1)","0","9.0",'
+
+
+@test
+def shapes_of_nsight_compute_in_the_wild():
+    """What the program printed before, units and decimal commas of other settings, columns of older versions, rows cut short."""
+    def mean_ns(text):
+        pathlib.Path("ncu.csv").write_text(text, encoding="utf-8")
+        (row,) = asked("counters", "ncu.csv", "--by", "kernel")["rows"]
+        return row["mean_ns"]
+
+    def line(unit, value, before="", sizes=OF_LAUNCH, end="", name="gpu__time_duration.sum"):
+        return f'"0","1","p","h","k",{before}"1","7",{sizes}"s","{name}","{unit}","{value}"{end}\n'
+
+    header = LONG.format("", SIZES, "")
+    equal(mean_ns("  ==PROF== Connected\n2208    2048   0   358.15\ndevice: H200 (sm_90), 132 SMs\n" + header + line("us", "1,205.50")),
+          1205500)
+    equal(mean_ns(header + line("usecond", "12.5")), 12500)
+    equal(mean_ns(LONG.format('"Kernel Time",', "", "") + line("nsecond", "152192", '"2024-Nov-13 18:14:36",', "")), 152192)
+    rules = ',"Rule Name","Rule Type","Rule Description","Estimated Speedup Type","Estimated Speedup"'
+    equal(mean_ns(LONG.format("", SIZES, rules) + line("ns", "406240", end=",", name="Duration")), 406240)
+    share = line("%", "65,77", name="sm__throughput.avg.pct_of_peak_sustained_elapsed")
+    equal(mean_ns(header + line("ns", "117.344") + share), 117344)
+    for summary in ('"Process ID","Kernel Name","Invocations","Metric Name","Metric Unit","Minimum","Maximum","Average"\n',
+                    '"Process ID","Device","Invocations","Section Name","Metric Name","Metric Unit","Minimum","Maximum","Average"\n'):
+        pathlib.Path("ncu.csv").write_text("==PROF== Connected\n" + summary, encoding="utf-8")
+        one_sentence(moescope("counters", "ncu.csv"), 1, "has no launches", "--page raw")
+
+
 @test
 def what_bounds_kernels_by_nsight_compute():
     metrics = {"gpu__time_duration.sum": ("usecond", 100, 300), "dram__bytes_read.sum": ("Mbyte", 100, 500),

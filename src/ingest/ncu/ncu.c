@@ -60,7 +60,12 @@ static int read_ncu_header(struct ncu *ncu, struct err *err)
 	int r;
 
 	while ((r = csv_next(&ncu->csv)) > 0 && !ncu_is_header(&ncu->csv))
-		;
+		if (ncu_is_summary(&ncu->csv))
+			return err_set(
+				err, -EINVAL,
+				"%s is a summary of Nsight Compute, which has no launches: export the "
+				"report without --print-summary (ncu --import FILE --csv --page raw).",
+				ncu->file->path);
 	if (r < 0)
 		return err_sys(err, r, "%s cannot be read", ncu->file->path);
 	if (!r)

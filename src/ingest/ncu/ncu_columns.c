@@ -60,17 +60,25 @@ static const struct {
 };
 #define N_KNOWN (sizeof(known_figures) / sizeof(known_figures[0]))
 
-bool ncu_is_header(const struct csv *csv)
+static bool has_column(const struct csv *csv, const char *wanted)
 {
-	bool id = false, kernel = false;
-
-	for (size_t i = 0; i < csv->n && !(id && kernel); i++) {
+	for (size_t i = 0; i < csv->n; i++) {
 		struct csv_field name = csv_trimmed(csv, i);
 
-		id = id || csv_is(&name, names[NCU_ID]);
-		kernel = kernel || csv_is(&name, names[NCU_KERNEL]);
+		if (csv_is(&name, wanted))
+			return true;
 	}
-	return id && kernel;
+	return false;
+}
+
+bool ncu_is_header(const struct csv *csv)
+{
+	return has_column(csv, names[NCU_ID]) && has_column(csv, names[NCU_KERNEL]);
+}
+
+bool ncu_is_summary(const struct csv *csv)
+{
+	return has_column(csv, "Invocations") && has_column(csv, names[NCU_METRIC]);
 }
 
 /* The header of a raw page is longer than what is looked at: the names that matter come first. */
@@ -80,12 +88,13 @@ static bool begins_header(const char *line, size_t length)
 	struct csv csv;
 	bool found;
 
-	if (!memmem(line, length, names[NCU_KERNEL], strlen(names[NCU_KERNEL])))
+	if (!memmem(line, length, names[NCU_KERNEL], strlen(names[NCU_KERNEL])) &&
+	    !memmem(line, length, names[NCU_METRIC], strlen(names[NCU_METRIC])))
 		return false;
 	comma = memrchr(line, ',', length);
 	if (!comma || csv_open_bytes(&csv, line, (size_t)(comma - line)) < 0)
 		return false;
-	found = csv_next(&csv) > 0 && ncu_is_header(&csv);
+	found = csv_next(&csv) > 0 && (ncu_is_header(&csv) || ncu_is_summary(&csv));
 	csv_close(&csv);
 	return found;
 }

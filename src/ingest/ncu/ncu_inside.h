@@ -80,6 +80,8 @@ struct ncu {
 };
 
 bool ncu_is_header(const struct csv *csv);
+/* The header of what --print-summary prints, which has no launches. */
+bool ncu_is_summary(const struct csv *csv);
 bool ncu_recognise(const struct ingest_file *file);
 /* The record is a header: what fields mean from here on. Logs that several runs were written to have
  * several, each with its figures. 0 or -ENOMEM. */
