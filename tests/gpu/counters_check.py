@@ -226,6 +226,7 @@ METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.
 OPERATIONS = ("copy", "sum", "add", "gemm_bf16", "gemm_fp32", "gemm_fp8", "grouped_gemm", "attention", "gather", "softmax",
               "layernorm", "transpose")
 ROUNDS, NSIGHT_ROUNDS = 12, 6
+TENSOR_ROUNDS = 48  # six groups of metrics take turns
 NSIGHT = ("ncu", "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw")
 
 
@@ -337,7 +338,22 @@ def exact(args, folder):
         found = float(places.get(name, {}).get(amount) or 0) / ROUNDS
         print(f"range {name}: {amount} {found / known - 1:+.2%} from arithmetic")
         results[f"range {name} by arithmetic"] = abs(found / known - 1) <= most
-    return results | streams(args, folder)
+    return results | tensor(args, folder) | streams(args, folder)
+
+
+def tensor(args, folder):
+    """The set 'tensor', whose metrics are chosen by their names: all operations of each type, by arithmetic."""
+    import known_kernels
+
+    run = os.path.join(folder, "tensor.mscope")
+    program_of(args.tool, "run", "-q", "--no-auto", "--counters", "tensor", "--launch-count", "100000", "-o", run, "--", sys.executable,
+               os.path.join(HERE, "known_kernels.py"), env={"ROUNDS": str(TENSOR_ROUNDS)})
+    places, results = {row["range"]: row for row in sql(args, run, "select * from range_counters")}, {}
+    for name, (_, known) in known_kernels.TENSOR.items():
+        found = float(places.get(name, {}).get("tensor_ops") or 0) / TENSOR_ROUNDS
+        print(f"set tensor, {name}: {found / known - 1:+.2%} operations from arithmetic")
+        results[f"set tensor: {name} by arithmetic"] = abs(found / known - 1) <= 0.03
+    return results
 
 
 STREAMS = """
