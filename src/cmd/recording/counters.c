@@ -39,7 +39,7 @@ void counters_prepare(struct counters *counters)
 		memcpy(counters->environment, environ, n * sizeof(char *));
 }
 
-/* Starts moescope-counters with these words after its name, of which there are at most four. */
+/* Starts moescope-counters with these words after its name, at most four and NULL. */
 static int spawn(struct counters *counters, char *const *words, char *const *environment,
 		 struct err *err)
 {
@@ -232,8 +232,8 @@ int counters_plan(const char *words, bool replay, struct counting_plan *ret_plan
 		  counters_line *tell, void *context, struct err *err)
 {
 	struct planned planned = { .tell = tell, .context = context };
-	int r = ask((char *[]){ replay ? "replay" : "plan", (char *)words }, take_plan, &planned,
-		    err);
+	int r = ask((char *[]){ replay ? "replay" : "plan", (char *)words, NULL }, take_plan,
+		    &planned, err);
 
 	if (r == 0 && (planned.groups.failed || !planned.groups.size))
 		r = err_set(err, -EIO,
