@@ -81,7 +81,7 @@ FUZZ = Build("-fuzz")
 # In starting order. The builds are spread among the tests of others.
 LAYERS = {
     "unit": (MAIN, ["--suite", "unit"]),
-    "asan": (ASAN, ["--suite", "unit", "--suite", "replay"]),
+    "asan": (ASAN, ["--suite", "unit", "--suite", "replay", "--suite", "sanitized"]),
     "cli": (MAIN, ["--suite", "cli"]),
     "tsan": (TSAN, ["--suite", "threads"]),
     "python": (MAIN, ["--suite", "together"]),

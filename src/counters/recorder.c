@@ -106,7 +106,7 @@ static void forget_old(struct recorder_device *d, int64_t now_ns)
 		d->first++;
 		d->waiting--;
 	}
-	if (d->first < d->waiting)
+	if (!d->first || d->first < d->waiting)
 		return;
 	memmove(d->times, d->times + d->first, d->waiting * sizeof(*d->times));
 	memmove(d->values, d->values + d->first * d->n, d->waiting * d->n * sizeof(*d->values));

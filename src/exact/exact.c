@@ -5,8 +5,8 @@
  * goes with the other. Nothing of this is in a process that is not counted.
  *
  * Threads: the program's, in CUPTI's callbacks around its launches. A launch that is counted holds the lock from its
- * begin to its end. Who waits longer than PATIENCE_MS for it goes on, and counting ends for good: a kernel may be waiting
- * for what that thread is about to launch. Before a window begins no such kernel runs, and whoever went on would launch
+ * begin to its end. Who waits PATIENCE_MS for it while no window begins goes on, and counting ends for good: a kernel may be
+ * waiting for what that thread is about to launch. Before a window begins no such kernel runs, and whoever went on would launch
  * beside CUPTI's change of counters: there they wait longer. Likewise while a kernel is replayed, which has ended alone
  * before. What the program does in a handler of a signal inside one of these calls is left alone: the lock may be its own.
  *
@@ -55,18 +55,28 @@ OF_THREAD bool inside;	       /* of a callback */
 static uint64_t talking, in_captures, nameless;
 static CUcontext first_context;
 
+/* Whether to wait for longer: a window began meanwhile or is about to, or a kernel is replayed. */
+static bool waits_on(int tries, unsigned int changes)
+{
+	unsigned int now = windows_changes();
+
+	return tries < CHANGE_PATIENCES && (now % 2 || now != changes || replay_goes_on());
+}
+
 /* Not in a forked child: CUPTI would hang there. Nor in a handler of a signal that came inside of a launch. */
 static bool hold(void)
 {
-	bool free = false;
+	bool free = false, waits = true;
 
 	if (holds || getpid() != process)
 		return false;
 	replay_waits(true);
-	for (int tries = 0; !free && (!tries || (tries < CHANGE_PATIENCES &&
-						 (windows_begins() || replay_goes_on())));
-	     tries++)
+	for (int tries = 1; waits; tries++) {
+		unsigned int changes = windows_changes();
+
 		free = lock_within(&lock, PATIENCE_MS);
+		waits = !free && waits_on(tries, changes);
+	}
 	replay_waits(false);
 	if (free)
 		return true;

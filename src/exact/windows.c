@@ -45,8 +45,8 @@ static uint64_t left_to_count, to_count;
 static uint32_t numbered; /* launches that were to be counted */
 static struct windows_counts counts;
 static _Atomic bool stopped;
-static _Atomic bool begins; /* a window, with the lock */
-static bool begun;	    /* the first */
+static _Atomic unsigned int changes;
+static bool begun; /* the first */
 
 /* Launches that were not chosen, since the last that was; FAR: more than can share a window, or one that must not. And how
  * many in a row were chosen before that, in windows of their own. */
@@ -75,9 +75,9 @@ bool windows_stopped(void)
 	return atomic_load(&stopped);
 }
 
-bool windows_begins(void)
+unsigned int windows_changes(void)
 {
-	return atomic_load(&begins);
+	return atomic_load(&changes);
 }
 
 const struct windows_counts *windows_counts(void)
@@ -263,9 +263,9 @@ static bool open_window(const CUpti_CallbackData *data, size_t group)
 
 	if (r == 0) {
 		begun = true;
-		atomic_store(&begins, true);
+		atomic_fetch_add(&changes, 1);
 		r = ranges_start(data->context, group, room_for(group), &err);
-		atomic_store(&begins, false);
+		atomic_fetch_add(&changes, 1);
 	}
 	if (r == -EBUSY)
 		counts.elsewhere++;

@@ -32,8 +32,8 @@ void windows_break(void);
 /* A context is about to end. */
 void windows_forget(CUcontext context);
 
-/* Whether a window is about to begin: no counted kernel runs then. No lock. */
-bool windows_begins(void);
+/* Changes when a window is about to begin, and when it has: odd in between, where no counted kernel runs. No lock. */
+unsigned int windows_changes(void);
 /* Nothing is counted any more, for a reason that the run is told, or NULL. No lock. */
 void windows_stop(const struct err *why);
 bool windows_stopped(void);
