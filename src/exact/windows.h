@@ -17,7 +17,7 @@
 #include "exact/replay.h"
 
 /* Once, after ranges_plan and chosen_begin. */
-void windows_begin(uint64_t to_count);
+void windows_begin(uint64_t launches);
 
 /* A launch that was chosen begins. */
 void windows_add(const CUpti_CallbackData *data, enum call_use use, struct kernel *kernel);
