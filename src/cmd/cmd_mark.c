@@ -29,20 +29,22 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-/* Whose shard that is, by its name: 2 for a process of the program, 1 for who watches the machine, 0 for nobody. */
-static int owner_of(const char *shard, struct shard_origin *ret_origin)
+enum owner { NOBODY, WATCHER, PROGRAM }; /* WATCHER: who watches the machine */
+
+/* Whose shard that is, by its name. One of an earlier mark says nothing: it may be on the watcher's line. */
+static enum owner owner_of(const char *shard, struct shard_origin *ret_origin)
 {
 	const char *name = strrchr(shard, '/') + 1;
-	struct shard_origin origin = *ret_origin;
-	int known = 0;
+	uint32_t rank, pid;
 
-	if (sscanf(name, "%" SCNu32 "-%" SCNu32, &origin.rank, &origin.pid) == 2)
-		known = 2;
-	else if (sscanf(name, RUNDIR_HOST "%" SCNu32, &origin.pid) == 1)
-		known = 1;
-	if (known)
-		*ret_origin = origin;
-	return known;
+	if (strstr(name, RUNDIR_MARK))
+		return NOBODY;
+	if (sscanf(name, "%" SCNu32 "-%" SCNu32, &rank, &pid) == 2) {
+		ret_origin->rank = rank;
+		ret_origin->pid = pid;
+		return PROGRAM;
+	}
+	return sscanf(name, RUNDIR_HOST "%" SCNu32, &ret_origin->pid) == 1 ? WATCHER : NOBODY;
 }
 
 /* The process whose line it is on: the one that was given, or the first of the run. Its shard has its name before there is
@@ -52,7 +54,8 @@ static int find_process(const char *given, const char *path, struct shard_origin
 {
 	size_t n = 0;
 	char **shards = NULL;
-	int r, best = 0;
+	enum owner best = NOBODY;
+	int r;
 
 	if (is_process_number(given)) {
 		origin->pid = (uint32_t)strtoul(given, NULL, 10);
@@ -62,16 +65,16 @@ static int find_process(const char *given, const char *path, struct shard_origin
 	r = rundir_shards(path, &shards, &n, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		struct shard_origin found = *origin;
-		int known = owner_of(shards[i], &found);
+		enum owner owner = owner_of(shards[i], &found);
 
-		if (known > best) {
-			best = known;
+		if (owner > best) {
+			best = owner;
 			*origin = found;
 		}
 		free(shards[i]);
 	}
 	free(shards);
-	if (r == 0 && !best)
+	if (r == 0 && best == NOBODY)
 		r = err_set(err, -ENOENT,
 			    "%s: no process has recorded anything yet; try again in a moment",
 			    path);

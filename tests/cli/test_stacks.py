@@ -695,35 +695,6 @@ def what_cannot_be_joined():
 
 
 @test
-def moments_are_marked_from_outside():
-    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    looking = subprocess.Popen([os.environ["MOESCOPE"], "attach", "-qo", "a.mscope", str(program.pid)])
-    try:
-        # Until it is there, marks are on the line of who watches the machine.
-        while not glob.glob(f"a.mscope/*-{program.pid}-stacks.mst"):
-            equal(looking.poll(), None)
-        while moescope("mark", "a.mscope", "first").status != 0:
-            equal(looking.poll(), None)
-        r = moescope("mark", str(program.pid), "a \u202e second")
-        equal(r.status, 0, r)
-        program.communicate()
-        equal(looking.wait(), 0)
-    finally:
-        program.kill()
-        program.wait()
-    marks = json.loads(moescope("sql", "--json", "a.mscope",
-                                "select text, pid, time_ns from marks order by time_ns").out)["rows"]
-    equal([row[0] for row in marks], ["first", "a \u202e second"])
-    equal({row[1] for row in marks}, {program.pid})
-    one_sentence(moescope("mark", "a.mscope", "late"), 1, "is not being recorded")
-    one_sentence(moescope("mark", "b.mscope", "x"), 1, "b.mscope")
-    one_sentence(moescope("mark", "a.mscope", ""), 2, "1 to 1024 bytes")
-    one_sentence(moescope("mark", "a.mscope"), 2, "RUN|PID TEXT")
-
-
-# ---- commands
-
-@test
 def rates_that_cannot_be():
     for rate in ("0", "5000", "-1", "many"):
         one_sentence(moescope("run", "--stacks", f"--stacks-rate={rate}", "--", "true"), 2,
