@@ -290,7 +290,9 @@ def names_of_other_chips():
     worked = ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", "%", "70")
     row = by_kernel(worked, (PARTS + "src_bf16_dst_fp32.sum", "", "0"))
     equal((row["tensor_ops"], row["tensor_ops_per_s"], row["ops_per_byte"]), (None, None, None))
-    check("no operations of the types that were counted" in row["tensor_ops_reason"], row)
+    check("worked, but on no type that was counted" in row["tensor_ops_reason"], row)
+    row = by_kernel((PARTS + "src_bf16_dst_fp32.sum", "", "0"))
+    check(row["tensor_ops"] is None and "was not counted" in row["tensor_ops_reason"], row)
     row = by_kernel((worked[0], "%", "0.9"), (PARTS + "src_bf16_dst_fp32.sum", "", "0"))
     equal(row["tensor_ops"], 0)
     # By sparsity, which is a part of neither; and the rate of fp8 for what reads it beside smaller ones.

@@ -224,9 +224,13 @@ static void sum_tensor_ops(const struct of_kernel *of, struct kernel_limit_row *
 		any = true;
 	}
 	row->tensor_ops = any ? ops : value_absent("sm__ops_path_tensor was not counted");
-	if (any && most <= 0 && row->tensor_pct.known && row->tensor_pct.v >= TENSOR_WORKS_PCT) {
-		row->tensor_ops = value_absent("the tensor cores worked, but no operations of the "
-					       "types that were counted");
+	/* Groups of metrics take turns: a kernel with few launches may have those of other types. */
+	if (any && most <= 0 && !(row->tensor_pct.known && row->tensor_pct.v < TENSOR_WORKS_PCT)) {
+		row->tensor_ops = value_absent(
+			row->tensor_pct.known
+				? "the tensor cores worked, but on no type that was counted"
+				: "none of the types that were counted, and whether the tensor "
+				  "cores worked was not counted");
 		any = false;
 	}
 	row->tensor_ops_per_s = any ? rate : row->tensor_ops;
