@@ -23,6 +23,7 @@
 #define BEGIN_MS 1500.0
 #define ALONE_MS 20.0
 #define CHANGE_MS 250.0
+#define TURN_MOST 512.0 /* launches: src/exact/windows.c */
 
 /* Groups of "A,B;19 C,D", those of them in which kernels run several times, and how often all of these. */
 struct plan_size {
@@ -45,12 +46,14 @@ static struct plan_size plan_size(const char *planned)
 	return size;
 }
 
-/* Groups take turns of one launch, two, four and so on: what their changes take, for each launch. */
+/* Groups take turns of one launch, two, four and so on to TURN_MOST: what their changes take, for each launch. */
 static double turns_ms(uint64_t groups, uint64_t launches)
 {
-	double of_each = (double)launches / (double)groups;
+	double of_each = fmax((double)launches / (double)groups, 1);
+	double growing = fmin(of_each, TURN_MOST - 1);
+	double turns = log2(growing + 1) + (of_each - growing) / TURN_MOST;
 
-	return groups > 1 ? CHANGE_MS * log2(of_each + 1) / of_each : 0;
+	return groups > 1 ? CHANGE_MS * turns / of_each : 0;
 }
 
 /* Nobody has measured a replay by itself: each pass is taken for a launch that is counted alone. */
