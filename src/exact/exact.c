@@ -5,10 +5,11 @@
  * goes with the other. Nothing of this is in a process that is not counted.
  *
  * Threads: the program's, in CUPTI's callbacks around its launches. A launch that is counted holds the lock from its
- * begin to its end. Who waits PATIENCE_MS for it while no window begins goes on, and counting ends for good: a kernel may be
- * waiting for what that thread is about to launch. Before a window begins no such kernel runs, and whoever went on would launch
- * beside CUPTI's change of counters: there they wait longer. Likewise while a kernel is replayed, which has ended alone
- * before. What the program does in a handler of a signal inside one of these calls is left alone: the lock may be its own.
+ * begin to its end. Who waits PATIENCE_MS for it while no window begins goes on, and counting ends for good: a kernel may
+ * be waiting for what that thread is about to launch. Before a window begins no such kernel runs, and whoever went on
+ * would launch beside CUPTI's change of counters: there they wait longer. Likewise while a kernel is replayed, which has
+ * ended alone before. What the program does in a handler of a signal inside one of these calls is left alone: the lock
+ * may be its own.
  *
  * Not counted: kernels that talk to other GPUs or ranks (they would wait for those that are not running), any beside
  * them, graphs, and whatever is launched while a stream is captured. Not replayed: see replay.h.

@@ -9,7 +9,6 @@
  *    blocks the grid is too small for the chip; else latency bounds it, and occupancy and stalls say why.
  * 3. Else it is not known.
  */
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,9 +49,7 @@ const char *kernel_part_name(size_t part)
 
 struct value kernel_part_pct(const struct kernel_limit_row *row, size_t part)
 {
-	struct value pct = *(const struct value *)((const char *)row + kernel_parts[part].offset);
-
-	return pct.known && !isfinite(pct.v) ? value_absent("not a number") : pct;
+	return *(const struct value *)((const char *)row + kernel_parts[part].offset);
 }
 
 size_t kernel_part_nearest(const struct kernel_limit_row *row)
